@@ -1,0 +1,63 @@
+"""Errors that a person caused and can mend: one line, the thing and the remedy, exit status 2.
+
+Everything else is a defect and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["EXIT_BAD_INPUT", "EXIT_FAILED", "BenchError", "UserError", "run_app"]
+
+EXIT_FAILED = 1
+EXIT_BAD_INPUT = 2
+
+
+class BenchError(Exception):
+    """A run that must not go on (a figure above a physical limit, a wrong fragment): one line, exit status 1."""
+
+    exit_status = EXIT_FAILED
+
+
+class UserError(BenchError):
+    """Bad input: the message names the thing and the remedy on one line; exit status 2."""
+
+    exit_status = EXIT_BAD_INPUT
+
+
+def run_app(app: Callable[..., Any], prog_name: str) -> None:
+    """Run a typer application so that every expected failure is one line on stderr and a documented exit status.
+
+    typer's own usage errors take several lines; here they take one, and point at ``--help``.
+    """
+    import click
+    import typer
+
+    command = typer.main.get_command(app)  # type: ignore[arg-type]
+    try:
+        status = command.main(prog_name=prog_name, standalone_mode=False)
+    except click.exceptions.Abort:
+        print(f"{prog_name}: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx is not None else prog_name
+        print(f"{prog_name}: {' '.join(error.format_message().split())} (see {path} --help)", file=sys.stderr)
+        sys.exit(EXIT_BAD_INPUT)
+    except click.ClickException as error:
+        print(f"{prog_name}: {' '.join(error.format_message().split())}", file=sys.stderr)
+        sys.exit(EXIT_BAD_INPUT)
+    except BenchError as error:
+        print(f"{prog_name}: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(error.exit_status)
+    except KeyboardInterrupt:
+        print(f"{prog_name}: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of a pipe left (`... | head`): not an error, and nobody is there to be told.
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(status if isinstance(status, int) else 0)
