@@ -135,10 +135,14 @@ def _locked(folder: Path) -> Iterator[None]:
 def _explain_failure(text: str, toolkit: Toolkit) -> UserError:
     """nvcc's own words first, then the setting that helps."""
     lines = [line.strip() for line in text.splitlines()]
-    unsupported = next((line for line in lines if "unsupported GNU version" in line or "unsupported clang" in line), None)
+    unsupported = next(
+        (line for line in lines if "unsupported GNU version" in line or "unsupported clang" in line), None
+    )
     if unsupported:
         return UserError(f"{unsupported}; set NVCC_CCBIN to an older g++")
-    first = next((line for line in lines if re.search(r"\berror\b|\bfatal\b|undefined reference|cannot find", line)), None)
+    first = next(
+        (line for line in lines if re.search(r"\berror\b|\bfatal\b|undefined reference|cannot find", line)), None
+    )
     return UserError(f"nvcc {toolkit.version_text} failed: {first or lines[-1] if lines else 'no output'}")
 
 
