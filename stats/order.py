@@ -1,7 +1,7 @@
 """In which order do the arms of one process run, so that place and predecessor favour none of them?
 
-Williams squares: Latin squares in which, besides every arm standing in every position once, every arm follows every other
-arm equally often (one square for an even number of arms, a square and its mirror for an odd one). The arms are
+Williams squares: Latin squares in which, besides every arm standing in every position once, every arm follows every
+other equally often (one square for an even number of arms, a square and its mirror for an odd one). The arms are
 relabelled and the rows shuffled at random for every square, from a seed that the record holds and the process's index.
 For two arms this is AB and BA in a random order within each pair of blocks. The trap: a fixed order (AAAA BBBB, or A
 always before B) turns drift into a difference.
@@ -29,7 +29,7 @@ def williams_squares(arms: int) -> list[list[list[int]]]:
     Each square is a list of ``arms`` rows and each row an order of 0..arms−1; over all rows together every ordered
     pair of neighbours occurs equally often (once for an even number of arms, twice for an odd one).
     """
-    # First row 0, n−1, 1, n−2, 2, …: its successive differences mod n are all distinct, and every cyclic shift keeps them.
+    # First row 0, n−1, 1, n−2, 2, …: its successive differences mod n are distinct, and a cyclic shift keeps them.
     first = [place // 2 if place % 2 == 0 else arms - 1 - place // 2 for place in range(arms)]
     square = [[(arm + shift) % arms for arm in first] for shift in range(arms)]
     if arms % 2 == 0 or arms == 1:
