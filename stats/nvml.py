@@ -130,7 +130,7 @@ def open_gpu(uuid: str | bytes | None = None, pci_bus_id: str | None = None, *, 
     ``nvml`` stands in for the module ``pynvml``. Without UUID and PCI id there is no device to speak of.
     """
     if uuid is None and pci_bus_id is None:
-        return "no device named"
+        return "no GPU named"
     if nvml is None:
         try:
             nvml = importlib.import_module("pynvml")

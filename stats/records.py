@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -31,6 +30,7 @@ from stats.schema import (
     ProcessRow,
     Record,
     SkipRow,
+    without_nan,
 )
 
 __all__ = [
@@ -49,17 +49,6 @@ __all__ = [
     "newest_first",
     "read_record",
 ]
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no nan: a figure that was not measured is null."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
 
 
 def check_writable(path: Path, needed_bytes: int = 0) -> None:
@@ -138,7 +127,7 @@ class RecordWriter:
             raise UserError(f"{self.path}: writing failed ({error.strerror}); the rows before it are kept") from None
 
     def _write_line(self, row: Mapping[str, Any]) -> None:
-        self._write(json.dumps(_plain(row), separators=(",", ":"), allow_nan=False).encode() + b"\n")
+        self._write(json.dumps(without_nan(row), separators=(",", ":"), allow_nan=False).encode() + b"\n")
 
     def append(self, row: CellRow | SkipRow | ProcessRow) -> None:
         """Append one row; it is on its way to the disk when this returns."""

@@ -27,6 +27,7 @@ __all__ = [
     "ProcessRow",
     "Record",
     "SkipRow",
+    "without_nan",
 ]
 
 SCHEMA_VERSION = 1
@@ -180,3 +181,14 @@ class Record:
     def name(self) -> str:
         """How outputs call the record: the file's stem, or the run id."""
         return self.path.stem if self.path is not None else self.header.run_id
+
+
+def without_nan(value: Any) -> Any:
+    """The value with null for every float that is not finite, since JSON has no nan, and lists for tuples."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_nan(item) for item in value]
+    return value
