@@ -1,5 +1,6 @@
-"""Is the bank model right? Against a count by hand, against a slow and obviously right one, and against the kernels' own
-addresses. The figures per variant are the model's; what the hardware does is for a measurement to say.
+"""Is the bank model right? Against counts by hand, a slow and obviously right count, and the kernels' own addresses.
+
+The figures per variant are the model's; what the hardware does is for a measurement to say.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def test_model_equals_the_slow_count(access):
     together = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}[width]
     assert (cost.total, cost.ideal, cost.ways) == slow_wavefronts(addresses, width, together)
     assert cost.phases == len(addresses) // together
-    assert 0 <= cost.excess
+    assert cost.excess >= 0
     assert cost.phases <= cost.total <= len(addresses) * max(1, width // 4)
 
 
