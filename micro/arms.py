@@ -1,8 +1,8 @@
 """The arms of the micro-benchmark: variant × swizzle × work, verified before any is timed.
 
 A factory for ``stats.trials``: it runs in each fresh process, builds or finds the library, checks what every variant
-reads against the fragment map, and returns one callable per arm. The timed launch is verified too: its sink must be the xor of
-the fragments it should have read.
+reads against the fragment map, and returns one callable per arm. The timed launch is verified too: its sink must be
+the xor of the fragments it should have read.
 """
 
 from __future__ import annotations

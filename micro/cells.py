@@ -1,8 +1,8 @@
 """Time any work on the current CUDA stream in two clocks: nanoseconds by CUDA events, cycles by the probe on every SM.
 
-hold -> probe -> event -> launches -> event -> probe. The hold keeps the device busy until the host has enqueued the cell, so
-no launch gap is counted. The trap: an average of clocks is not the clock of the work, so cycles are counted, not computed
-from a clock that somebody read.
+hold -> probe -> event -> launches -> event -> probe. The hold keeps the device busy until the host has enqueued the
+cell, so no launch gap is counted. The trap: an average of clocks is not the clock of the work, so cycles are counted,
+not computed from a clock that somebody read.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class CellTimer:
     def measure(self, launch: Callable[[], object], launches: int) -> Cell:
         """Run ``launch`` ``launches`` times and return their total time and cycles.
 
-        With a flushed L2 each launch is a bracket of its own, behind a write of twice the L2. Raises BenchError for CUDA
-        errors and when a probe did not find every SM exactly once.
+        With a flushed L2 each launch is a bracket of its own, behind a write of twice the L2. Raises BenchError for
+        CUDA errors and when a probe did not find every SM exactly once.
         """
         if self._flush is None:
             return self._bracket(launch, launches)

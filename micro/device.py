@@ -1,7 +1,7 @@
 """Is there a GPU, which one is it, and what can it not exceed?
 
-The count comes from the driver itself (libcuda, no torch), so that a machine without a GPU pays for no import. The limits are
-physical: a measurement above one is wrong, not fast.
+The count comes from the driver itself (libcuda, no torch), so that a machine without a GPU pays for no import. The
+limits are physical: a measurement above one is wrong, not fast.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = [
 
 SHARED_BYTES_PER_CLK = 128  # per SM: 32 banks of 4 bytes (CUDA C++ Programming Guide, "Shared Memory", 8.0 to 9.0)
 
-# Dense bf16 multiply-adds per clock and SM with fp32 accumulation, the highest that any instruction reaches: NVIDIA A100
-# whitepaper (1024), GA102 whitepaper (512), Ada whitepaper (512), H100 whitepaper (2048, reached by wgmma only).
+# Dense bf16 multiply-adds per clock and SM with fp32 accumulation, the highest that any instruction reaches: NVIDIA
+# whitepapers of A100 (1024), GA102 (512), Ada (512), H100 (2048, reached by wgmma only).
 _FMA_PER_CLK_PER_SM = {(8, 0): 1024, (8, 6): 512, (8, 7): 1024, (8, 9): 512, (9, 0): 2048}
 _FMA_PER_MMA = 16 * 8 * 16
 

@@ -1,7 +1,7 @@
 """The micro kernels through ctypes: launch one, read back its spans, gather its fragments.
 
-Nothing is decided here; shapes and sizes are those of ``micro.cu``. Tiles are made on the host as bf16 bits: fresh random
-finite values, never zeros, since power and so clocks depend on the data.
+Nothing is decided here; shapes and sizes are those of ``micro.cu``. Tiles are made on the host as bf16 bits: fresh
+random finite values, never zeros, since power and so clocks depend on the data.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ def expected_fragments(tiles: Tiles) -> NDArray[np.uint32]:
             n0 = warp % sizes.warps_n * sizes.warp_n
             for m in range(sizes.m_fragments):
                 for reg in range(4):
-                    row, col = (where.a_fragment(reg) + [m0 + m * sizes.mma_m, kstep * sizes.mma_k]).T
+                    row, col = np.add(where.a_fragment(reg), (m0 + m * sizes.mma_m, kstep * sizes.mma_k)).T
                     low = tiles.a[:, row, col].astype(np.uint32)
                     high = tiles.a[:, row, col + 1].astype(np.uint32)
                     out[:, kstep, warp, :, 4 * m + reg] = low | high << 16
             for n in range(sizes.n_fragments):
                 for reg in range(2):
-                    k, col = (where.b_fragment(reg) + [kstep * sizes.mma_k, n0 + n * sizes.mma_n]).T
+                    k, col = np.add(where.b_fragment(reg), (kstep * sizes.mma_k, n0 + n * sizes.mma_n)).T
                     low = tiles.b[:, k, col].astype(np.uint32)
                     high = tiles.b[:, k + 1, col].astype(np.uint32)
                     out[:, kstep, warp, :, 4 * sizes.m_fragments + 2 * n + reg] = low | high << 16

@@ -1,8 +1,8 @@
-"""From a record of the micro-benchmark to its table: L, M, T per variant, the rate, what overlapped, and the prediction.
+"""From a record of the micro-benchmark to its table: L, M, T per variant, the rate, the overlap, the prediction.
 
 Everything is computed from the cells and the header's static facts, so it needs no GPU and no torch.
-hidden = (L + M − T) / min(L, M): 100 % when the shorter of load and mma vanishes behind the other, negative when the two
-together cost more than one after the other (design section 3).
+hidden = (L + M − T) / min(L, M): 100 % when the shorter of load and mma vanishes behind the other, negative when the
+two together cost more than one after the other.
 """
 
 from __future__ import annotations

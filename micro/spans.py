@@ -1,8 +1,8 @@
 """From the clocks that warps wrote to cycles per warp k-step, refusing what cannot be true.
 
 Per SM: last end minus first start over all its warps, divided by the k-steps they did. Three checks, each able to stop
-a run: every SM holds the intended blocks, no SM moved more than 128 bytes a cycle, no SM multiplied faster than its tensor
-cores. The trap that this replaces: averaging per-warp spans reports bandwidths above the hardware's.
+a run: every SM holds the intended blocks, no SM moved more than 128 bytes a cycle, no SM multiplied faster than its
+tensor cores. The trap that this replaces: averaging per-warp spans reports bandwidths above the hardware's.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def check_limits(
 ) -> None:
     """Raise BenchError when the fastest SM beat a physical limit by more than 1 %.
 
-    ``bytes_per_kstep`` 0 where the loop loads nothing; ``mma_floor_cycles`` None where it multiplies nothing or no limit
-    is on file.
+    ``bytes_per_kstep`` 0 where the loop loads nothing; ``mma_floor_cycles`` None where it multiplies nothing or no
+    limit is on file.
     """
     fastest = float(spans.cycles_per_kstep(ksteps_per_warp).min())
     rate = bytes_per_kstep / fastest

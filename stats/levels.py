@@ -1,7 +1,8 @@
-"""How high is one arm, by itself: the mean of a figure with its interval, for tables (differences belong to ``compare``).
+"""How high is one arm, by itself: the mean of a figure with its interval, for tables; differences are ``compare``'s.
 
-The unit is the process, as everywhere; with one process it is ten batch means, and the level says that it is conditional on
-that process. The trap: cells of one process are not independent, so their number is never the n of the interval.
+The unit is the process, as everywhere; with one process it is ten batch means, and the level says that it is
+conditional on that process. The trap: cells of one process are not independent, so their number is never the n of the
+interval.
 """
 
 from __future__ import annotations
