@@ -12,10 +12,12 @@ from typing import Any
 
 import typer
 
+from micro import cli_counters
 from stats.errors import UserError, run_app
 from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+cli_counters.register(app)
 
 
 def main() -> None:
@@ -67,10 +69,9 @@ def bench(
 
     if variants is not None:
         overrides["variants"] = parse_variants(variants)
-    from stats.config import load_config, with_overrides
-
     from micro.config import MicroConfig
     from micro.device import cuda_device_count, require_gpu
+    from stats.config import load_config, with_overrides
 
     chosen = with_overrides(load_config(config, MicroConfig), {k: v for k, v in overrides.items() if v is not None})
     if cuda_device_count() == 0:
@@ -104,10 +105,9 @@ def _measured(record: Any, fmt: Any) -> str:
 
 
 def _predicted(config: Any, fmt: Any) -> str:
-    from stats.config import results_folders
-
     from micro.results import PREDICTION_COLUMNS, prediction_rows
     from micro.run import newest_record
+    from stats.config import results_folders
     from stats.tables import render
 
     lines = ["PREDICTED, NOT MEASURED: no CUDA device is visible; computed from the addresses alone"]
