@@ -63,9 +63,10 @@ __device__ __forceinline__ void mma_m16n8k16<__half>(float (&c)[4], const uint32
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// .cg: through L2 only; the bytes are used once a block and would only displace others in L1.
+// .cg: through L2 only; the bytes are used once a block and would only displace others in L1. The L2 prefetch size is
+// spelt out because ptxas otherwise chooses one per kernel, and kernels under comparison must not differ in it.
 __device__ __forceinline__ void cp_async_16(uint32_t shared, const void* global) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
 }
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int PENDING>
