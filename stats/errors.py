@@ -32,22 +32,26 @@ def run_app(app: Callable[..., Any], prog_name: str) -> None:
 
     typer's own usage errors take several lines; here they take one, and point at ``--help``.
     """
-    import click
     import typer
+
+    try:  # newer typer carries its own copy of click
+        from typer._click import exceptions as click_errors
+    except ImportError:
+        from click import exceptions as click_errors
 
     command = typer.main.get_command(app)  # type: ignore[arg-type]
     try:
         status = command.main(prog_name=prog_name, standalone_mode=False)
-    except click.exceptions.Abort:
+    except typer.Abort:
         print(f"{prog_name}: interrupted", file=sys.stderr)
         sys.exit(130)
-    except click.exceptions.Exit as stop:
+    except typer.Exit as stop:
         sys.exit(stop.exit_code)
-    except click.UsageError as error:
+    except click_errors.UsageError as error:
         path = error.ctx.command_path if error.ctx is not None else prog_name
         print(f"{prog_name}: {' '.join(error.format_message().split())} (see {path} --help)", file=sys.stderr)
         sys.exit(EXIT_BAD_INPUT)
-    except click.ClickException as error:
+    except click_errors.ClickException as error:
         print(f"{prog_name}: {' '.join(error.format_message().split())}", file=sys.stderr)
         sys.exit(EXIT_BAD_INPUT)
     except BenchError as error:
