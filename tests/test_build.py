@@ -1,4 +1,4 @@
-"""Builds: edited sources are another product, failures are nvcc's own words on one line, a killed build blocks nobody."""
+"""Builds: an edited source is another product, a failure is nvcc's own words, a killed build blocks nobody."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_an_edited_header_changes_the_hash_and_a_stranger_does_not(tmp_path: Pat
 def test_the_cache_can_be_unusable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SMEM_BENCH_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(UserError, match="build cache cannot be written .*set SMEM_BENCH_CACHE"):
+    with pytest.raises(UserError, match=r"build cache cannot be written .*set SMEM_BENCH_CACHE"):
         cache_dir()
 
 

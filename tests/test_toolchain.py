@@ -1,4 +1,4 @@
-"""Which toolkit is found, and what is said when it cannot do what was asked. Stand-ins are scripts that answer as nvcc does."""
+"""Which toolkit is found, and what is said when none can do what was asked; stand-ins answer as nvcc does."""
 
 from __future__ import annotations
 
