@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -37,15 +38,9 @@ def micro_tool(config: CountersConfig, variants: str | None, swizzle: str, devic
 
     names = parse_variants(variants) if variants is not None else list(VARIANTS)
 
-    def predict(arguments: dict[str, int | str]) -> LaunchCounts:
-        return micro_launch(
-            str(arguments["variant"]),
-            bool(arguments["swizzle"]),
-            Work(int(arguments["work"])),
-            blocks=int(arguments["blocks"]),
-            loops=int(arguments["loops"]),
-            stages=int(arguments["stages"]),
-        )
+    def predict(arguments: Mapping[str, Any]) -> LaunchCounts:
+        sizes = {key: arguments[key] for key in ("blocks", "loops", "stages")}
+        return micro_launch(arguments["variant"], arguments["swizzle"], Work(arguments["work"]), **sizes)
 
     arguments = ["--variant", ",".join(names), "--swizzle", swizzle, "--work", "load,load+mma"]
     arguments += ["--loops", str(config.micro.loops), "--blocks-per-sm", str(config.micro.blocks_per_sm)]
@@ -53,7 +48,7 @@ def micro_tool(config: CountersConfig, variants: str | None, swizzle: str, devic
         name="micro-bench",
         module="micro.counter_target",
         kernel="micro_kernel",
-        predict=predict,  # type: ignore[arg-type]
+        predict=predict,
         arguments=[*arguments, "--device", str(device)],
     )
 

@@ -227,7 +227,7 @@ class Ncu:
         ]
 
     def profile(self, arguments: Sequence[str], report: Path, kernel: str) -> str:
-        """Run; returns ncu's log. Raises UnknownMetricError; UserError: refused or no such kernel; BenchError: failed."""
+        """Run; returns the log. Raises UnknownMetricError; UserError: refused or no such kernel; BenchError: failed."""
         status, text = self._run(arguments, _PROFILE_TIMEOUT_S)
         refusal = _refusal(text)
         if refusal is not None:
