@@ -27,7 +27,10 @@ _QUERY_TIMEOUT_S = 120
 _PROFILE_TIMEOUT_S = 900
 _BASE_NAME = re.compile(r"^\s*([a-z][a-z0-9_]*__[a-z0-9_]+)\b(?!\.)", re.MULTILINE)
 _FULL_NAME = re.compile(r"\b[a-z][a-z0-9_]*__[a-z0-9_]+\.[a-z][a-z0-9_.]*[a-z0-9]\b")
-_UNKNOWN = re.compile(r"Failed to find metric[s]?:?\s+(?:regex:\^?)?['\"]?([A-Za-z0-9_.]+)")
+_UNKNOWN = (
+    re.compile(r"Failed to find metric[s]?:?\s+(?:regex:\^?)?['\"]?([A-Za-z0-9_.]+)"),
+    re.compile(r"Failed to access the following \d+ metrics?:\s*([A-Za-z0-9_., ]+)"),
+)
 _NO_PERMISSION = "ERR_NVGPUCTRPERM"
 _NOTHING = "No kernels were profiled"
 
@@ -62,11 +65,11 @@ class ProfiledLaunch:
 
 
 class UnknownMetricError(Exception):
-    """ncu knows no metric of this name."""
+    """ncu cannot count metrics of these names (without or with their suffix)."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
+    def __init__(self, names: frozenset[str]) -> None:
+        super().__init__(", ".join(sorted(names)))
+        self.names = names
 
 
 def find_ncu(explicit: str | None = None) -> Path:
@@ -232,9 +235,9 @@ class Ncu:
         refusal = _refusal(text)
         if refusal is not None:
             raise refusal
-        unknown = _UNKNOWN.search(text)
-        if unknown is not None:
-            raise UnknownMetricError(unknown[1].rstrip("."))
+        unknown = [name for pattern in _UNKNOWN for found in pattern.findall(text) for name in found.split(",")]
+        if unknown:
+            raise UnknownMetricError(frozenset(name.strip().rstrip(".") for name in unknown))
         target_error = next((line for line in text.splitlines() if line.startswith("counter target: ")), None)
         if target_error is not None:
             raise BenchError(target_error)
