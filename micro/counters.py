@@ -34,6 +34,7 @@ __all__ = ["CounterTool", "by_hand", "choose_names", "run_counters"]
 _TEMPLATE = re.compile(r"\((?:bool|int|(?:\(anonymous namespace\))?[\w:<>]*[A-Z]\w*)\)\s*(-?\d+)")
 _NS = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
 _MOST_REFUSALS = 12
+_REPORT, _FACTS = "report.ncu-rep", "facts.json"
 
 
 @dataclass(frozen=True)
@@ -155,9 +156,10 @@ def _launch_row(
 
 
 def _profile(
-    ncu: Ncu, tool: CounterTool, config: CountersConfig, available: Available, facts: Path, report: Path, full: bool
-) -> tuple[list[MetricRow], list[str], str]:
-    """Profile without the metrics that ncu turns out to refuse; the names used, ncu's arguments and its log."""
+    ncu: Ncu, tool: CounterTool, config: CountersConfig, available: Available, folder: Path, full: bool
+) -> tuple[list[MetricRow], list[str]]:
+    """Profile without the metrics that ncu turns out to refuse; returns the names used and ncu's arguments."""
+    report = folder / _REPORT
     refused: frozenset[str] = frozenset()
     for _ in range(_MOST_REFUSALS):
         metrics = choose_names(config, available, refused)
@@ -165,7 +167,7 @@ def _profile(
         if not names:
             raise UserError("ncu: none of the metrics in the config exists on this chip")
         arguments = ncu.command(
-            tool.target(facts),
+            tool.target(folder / _FACTS),
             kernel=tool.kernel,
             metrics=names,
             report=report,
@@ -174,11 +176,13 @@ def _profile(
             full=full,
         )
         try:
-            return metrics, arguments, ncu.profile(arguments, report, tool.kernel)
+            ncu.profile(arguments, report, tool.kernel, folder / "log.txt")
         except UnknownMetricError as unknown:
             if not unknown.names & {part for name in names for part in (name, name.split(".")[0])}:
                 raise BenchError(f"ncu: cannot count {unknown}, which was not asked for") from None
             refused |= unknown.names
+        else:
+            return metrics, arguments
     raise BenchError(f"ncu: refused metrics {_MOST_REFUSALS} times over ({', '.join(sorted(refused))})")
 
 
@@ -229,13 +233,11 @@ def _counted(
     available = ncu.available(device_index, [name for metric in config.metrics for name in metric.names])
     (folder / "query.txt").write_text(available.text, encoding="utf-8")
     progress(f"{tool.name}: counting")
-    report, facts_file = folder / "report.ncu-rep", folder / "facts.json"
-    metrics, arguments, log = _profile(ncu, tool, config, available, facts_file, report, full)
-    (folder / "log.txt").write_text(log, encoding="utf-8")
+    metrics, arguments = _profile(ncu, tool, config, available, folder, full)
     (folder / "command.txt").write_text(" ".join([os.fspath(ncu.path), *arguments]) + "\n", encoding="utf-8")
-    raw = ncu.raw_page(report, instances=any(metric.group == "opcodes" and metric.name for metric in metrics))
+    raw = ncu.raw_page(folder / _REPORT, instances=any(metric.group == "opcodes" and metric.name for metric in metrics))
     (folder / "raw.csv").write_text(raw, encoding="utf-8")
-    facts = Facts.model_validate_json(facts_file.read_text(encoding="utf-8"))
+    facts = Facts.model_validate_json((folder / _FACTS).read_text(encoding="utf-8"))
     launches = match_launches(facts.launches, parse_raw(raw))
     rows = [
         _launch_row(made, launch, metrics, tool.predict(made.arguments))

@@ -229,9 +229,10 @@ class Ncu:
             *target,
         ]
 
-    def profile(self, arguments: Sequence[str], report: Path, kernel: str) -> str:
-        """Run; returns the log. Raises UnknownMetricError; UserError: refused or no such kernel; BenchError: failed."""
+    def profile(self, arguments: Sequence[str], report: Path, kernel: str, log: Path) -> None:
+        """Run, keep ncu's words in ``log``. Raises UnknownMetricError; UserError: refused or no such kernel; BenchError: failed."""
         status, text = self._run(arguments, _PROFILE_TIMEOUT_S)
+        log.write_text(text, encoding="utf-8")
         refusal = _refusal(text)
         if refusal is not None:
             raise refusal
@@ -245,7 +246,6 @@ class Ncu:
             raise UserError(f"ncu: kernel filter {kernel!r} matched nothing that the target launched")
         if status != 0:
             raise BenchError(f"ncu (exit status {status}): {_first_error(text)}")
-        return text
 
     def raw_page(self, report: Path, *, instances: bool = False) -> str:
         """The report as CSV, a column a metric; with ``instances`` also what a metric is made of (opcodes)."""

@@ -48,8 +48,8 @@ else:
         sys.exit(1)
     if mood == "sandbox":
         print("\\n==ERROR== An error was reported by the counter measurement library:\\n==ERROR== Failed to initialize "
-            "the profiler: LibraryNotLoaded. Check that a compatible driver library is loaded.\\n==ERROR== The application "
-            "returned an error code (9).")
+            "the profiler: LibraryNotLoaded. Check that a compatible driver library is loaded.\\n==ERROR== The "
+            "application returned an error code (9).")
         sys.exit(9)
     metrics = option("--metrics").split(",")
     if mood == "unknown metric" and "sass__inst_executed_per_opcode" in metrics:
@@ -78,7 +78,7 @@ else:
         head = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size",
             "Grid Size", "Device", "CC"]
         table.writerow(head + metrics)
-        table.writerow([""] * len(head) + ["inst"] * len(metrics))
+        table.writerow([""] * len(head) + ["ns" if "time" in name else "inst" for name in metrics])
         launches = facts["launches"][:-1] if mood == "lost launch" else facts["launches"]
         for number, launch in enumerate(launches):
             counts = tool.predict(launch["arguments"])

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from counter_stand_ins import write_ncu, write_target
 
 from micro.cli_counters import micro_tool, show
 from micro.counter_config import CountersConfig
@@ -16,7 +17,6 @@ from micro.counters import by_hand, run_counters, template_integers
 from micro.ncu import Ncu, find_ncu, parse_instances, parse_names, parse_raw
 from stats.config import load_config
 from stats.errors import BenchError, UserError
-from tests.counter_stand_ins import write_ncu, write_target
 
 CONFIG = load_config("counters", CountersConfig)
 NAMES = {name for metric in CONFIG.metrics for name in metric.names if metric.listed} | {
@@ -28,6 +28,7 @@ NAMES = {name for metric in CONFIG.metrics for name in metric.names if metric.li
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A function that counts the stand-in target in a mood of the stand-in ncu."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
 
     def counted(
         mood: str = "", *, names: set[str] = NAMES, broken: bool = False, keep: Path | None = None
