@@ -235,7 +235,7 @@ def _counted(
     progress(f"{tool.name}: counting")
     metrics, arguments = _profile(ncu, tool, config, available, folder, full)
     (folder / "command.txt").write_text(" ".join([os.fspath(ncu.path), *arguments]) + "\n", encoding="utf-8")
-    raw = ncu.raw_page(folder / _REPORT, instances=any(metric.group == "opcodes" and metric.name for metric in metrics))
+    raw = ncu.raw_page(folder / _REPORT, instances=not full)
     (folder / "raw.csv").write_text(raw, encoding="utf-8")
     facts = Facts.model_validate_json((folder / _FACTS).read_text(encoding="utf-8"))
     launches = match_launches(facts.launches, parse_raw(raw))

@@ -129,6 +129,7 @@ def parse_raw(text: str) -> list[ProfiledLaunch]:
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID",')), None)
     if start is None:
         raise BenchError(f"ncu: its raw page has no table ({_first_error(text)})")
+    csv.field_size_limit(1 << 28)  # --set full: samples over time are one cell
     body = "".join(line for line in lines[start:] if not line.startswith("=="))
     header, *rows = [row for row in csv.reader(io.StringIO(body)) if row]
     units = dict(zip(header, rows.pop(0), strict=False)) if rows and rows[0][0] == "" else {}
@@ -230,7 +231,10 @@ class Ncu:
         ]
 
     def profile(self, arguments: Sequence[str], report: Path, kernel: str, log: Path) -> None:
-        """Run, keep ncu's words in ``log``. Raises UnknownMetricError; UserError: refused or no such kernel; BenchError: failed."""
+        """Run, and keep ncu's words in ``log``.
+
+        Raises UnknownMetricError; UserError when counters are refused or no kernel matched; BenchError for the rest.
+        """
         status, text = self._run(arguments, _PROFILE_TIMEOUT_S)
         log.write_text(text, encoding="utf-8")
         refusal = _refusal(text)

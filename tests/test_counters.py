@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from counter_stand_ins import write_ncu, write_target
+from counter_stand_ins import ROOT, write_ncu, write_target
 
 from micro.cli_counters import micro_tool, show
 from micro.counter_config import CountersConfig
@@ -152,8 +155,32 @@ def test_a_file_that_is_no_counter_record_is_refused_by_name(tmp_path: Path) -> 
         read_counters(path)
 
 
+@pytest.mark.parametrize("module", ["micro", "gemm"])
+def test_the_command_refuses_in_one_line_and_status_2(module: str, tmp_path: Path) -> None:
+    def answer(*arguments: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", module, "counters", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+            check=False,
+        )
+        assert done.stderr.count("\n") <= 2
+        return done.returncode, done.stderr
+
+    assert answer("--set", "full")[0] == 2
+    assert "give --keep DIR" in answer("--set", "full")[1]
+    status, text = answer("--ncu", str(write_ncu(tmp_path, NAMES)))
+    assert status == 2
+    assert "no CUDA device is visible" in text
+    assert answer("--from", str(tmp_path / "none.json"))[0] == 2
+    status, text = answer("--format", "xml")
+    assert (status, "choose from table, md, csv, json" in text) == (2, True)
+
+
 def test_the_line_by_hand_asks_for_every_metric_and_names_the_kernel() -> None:
-    line = by_hand(micro_tool(CONFIG, ["A1"][0], "on", 0), CONFIG)
+    line = by_hand(micro_tool(CONFIG, "A1", "on", 0), CONFIG)
     assert line[0] == "ncu"
     assert line[line.index("--kernel-name") + 1] == "micro_kernel"
     assert line[line.index("--metrics") + 1].split(",") == [metric.names[0] for metric in CONFIG.metrics]
