@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import math
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -29,6 +30,7 @@ class Column:
     heading: str
     spec: str = ""
     align: Literal["left", "right"] = "right"
+    min_width: int = 0  # a terminal narrower than this does without the column; the other formats always have it
 
     def text(self, row: Mapping[str, Any]) -> str:
         """The cell as a reader sees it."""
@@ -76,15 +78,19 @@ def _csv(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> str:
 def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], title: str | None) -> str:
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", show_edge=False)
-    for column in columns:
+    out = io.StringIO()
+    console = Console(file=out, width=shutil.get_terminal_size((120, 24)).columns, highlight=False, emoji=False)
+    shown = [column for column in columns if column.min_width <= console.width]
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False, title=title, title_justify="left", show_edge=False
+    )
+    for column in shown:
         table.add_column(column.heading, justify=column.align, overflow="fold")
     for row in rows:
-        table.add_row(*(column.text(row) for column in columns))
-    out = io.StringIO()
-    console = Console(file=out, width=None, highlight=False, markup=False, emoji=False)
+        table.add_row(*(escape(column.text(row)) for column in shown))
     console.print(table)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
