@@ -134,6 +134,7 @@ class _Bench:
     def _expected_on_device(self, arm: Arm) -> Any:
         """The expected sink as a device tensor, copied once per arm: the comparison then costs no transfer."""
         if arm.name not in self._expected:
+            assert arm.expected_sink is not None
             self._expected[arm.name] = self.torch.from_numpy(arm.expected_sink.view(np.int32)).to("cuda")
         return self._expected[arm.name]
 
@@ -152,7 +153,7 @@ def check_fragments(found: NDArray[np.uint32], expected: NDArray[np.uint32], wha
 
 def expected_sinks(fragments: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Xor over an odd number of passes: of all registers of all stages and k-steps; uint32 [threads of a block]."""
-    folded = np.bitwise_xor.reduce(np.bitwise_xor.reduce(fragments, axis=(0, 1)), axis=-1)
+    folded: NDArray[np.uint32] = np.bitwise_xor.reduce(np.bitwise_xor.reduce(fragments, axis=(0, 1)), axis=-1)
     return folded.reshape(-1)
 
 
