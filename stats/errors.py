@@ -42,10 +42,10 @@ def run_app(app: Callable[..., Any], prog_name: str) -> None:
     command = typer.main.get_command(app)  # type: ignore[arg-type]
     try:
         status = command.main(prog_name=prog_name, standalone_mode=False)
-    except click_errors.Abort:
+    except typer.Abort:
         print(f"{prog_name}: interrupted", file=sys.stderr)
         sys.exit(130)
-    except click_errors.Exit as stop:
+    except typer.Exit as stop:
         sys.exit(stop.exit_code)
     except click_errors.UsageError as error:
         path = error.ctx.command_path if error.ctx is not None else prog_name

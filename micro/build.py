@@ -1,0 +1,288 @@
+"""From CUDA sources to a shared library that ctypes can call, or to a cubin that can be disassembled.
+
+``torch.utils.cpp_extension.load(is_python_module=False)`` runs ninja and nvcc; no torch header is compiled. Every product lies in
+a folder named by the hash of its sources, flags, architectures and compilers, so an edited header is another product and a
+finished one is never checked again. The trap: torch waits for ever on the lock file of a killed build; here the kernel's
+own lock (flock, gone with its process) decides who builds, and a lock file without a builder is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import hashlib
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from micro.toolchain import Toolkit, find_host_compiler, find_ninja, find_toolkit, require_archs
+from stats.errors import UserError
+
+__all__ = [
+    "CUDA_DIR",
+    "NVCC_FLAGS",
+    "BuiltLibrary",
+    "build_host_library",
+    "build_library",
+    "cache_dir",
+    "compile_cubin",
+    "kernel_hash",
+    "load_copy",
+    "load_library",
+]
+
+CUDA_DIR = Path(__file__).resolve().parent / "cuda"
+NVCC_FLAGS = ("-O3", "-std=c++17")
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+_LOCK_WAIT_S = 300.0
+
+
+@dataclass(frozen=True)
+class BuiltLibrary:
+    """A shared library ready for ctypes, and what it was made from."""
+
+    path: Path
+    source_hash: str  # of sources, headers and flags: the one that records carry
+    flags: tuple[str, ...]
+    archs: tuple[int, ...]
+    nvcc: str  # "13.0"
+    cached: bool
+
+
+def cache_dir() -> Path:
+    """Where products are kept: ``SMEM_BENCH_CACHE`` or ``smem-bench`` in the user's cache folder.
+
+    Raises UserError when it cannot be made or written.
+    """
+    explicit = os.environ.get("SMEM_BENCH_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    folder = Path(explicit) if explicit else Path(base) / "smem-bench"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(f"{folder}: build cache cannot be written ({error.strerror}); set SMEM_BENCH_CACHE") from None
+    return folder
+
+
+def source_closure(sources: Sequence[Path], include_dirs: Sequence[Path]) -> list[Path]:
+    """The sources and every quoted include they reach, each once, in order of first sight."""
+    found: list[Path] = []
+    queue = list(sources)
+    while queue:
+        path = queue.pop(0).resolve()
+        if path in found:
+            continue
+        found.append(path)
+        for name in _INCLUDE.findall(path.read_text(encoding="utf-8")):
+            for folder in (path.parent, *include_dirs):
+                if (folder / name).exists():
+                    queue.append(folder / name)
+                    break
+    return found
+
+
+def kernel_hash(sources: Sequence[Path], flags: Sequence[str] = (), include_dirs: Sequence[Path] = (CUDA_DIR,)) -> str:
+    """Hash (12 hex digits) of the sources, their headers and the flags; the same on every machine."""
+    digest = hashlib.sha256()
+    for path in source_closure(sources, include_dirs):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    digest.update("\0".join((*NVCC_FLAGS, *flags)).encode())
+    return digest.hexdigest()[:12]
+
+
+def _product_key(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's build lock; wait at most ``_LOCK_WAIT_S`` for another builder and say so."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "builder").open("a+") as handle:
+        deadline = time.monotonic() + _LOCK_WAIT_S
+        told = False
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise UserError(
+                        f"{folder}: another process has been building for {_LOCK_WAIT_S:.0f} s; end it or remove the folder"
+                    ) from None
+                if not told:
+                    print(f"waiting for another build in {folder}", file=sys.stderr)
+                    told = True
+                time.sleep(0.1)
+        stale = folder / "lock"
+        if stale.exists():
+            print(f"removing the lock of a killed build in {folder}", file=sys.stderr)
+            stale.unlink()
+        yield
+
+
+def _explain_failure(text: str, toolkit: Toolkit) -> UserError:
+    """nvcc's own words first, then the setting that helps."""
+    lines = [line.strip() for line in text.splitlines()]
+    unsupported = next((line for line in lines if "unsupported GNU version" in line or "unsupported clang" in line), None)
+    if unsupported:
+        return UserError(f"{unsupported}; set NVCC_CCBIN to an older g++")
+    first = next((line for line in lines if re.search(r"\berror\b|\bfatal\b|undefined reference|cannot find", line)), None)
+    return UserError(f"nvcc {toolkit.version_text} failed: {first or lines[-1] if lines else 'no output'}")
+
+
+def _link_flags(toolkit: Toolkit, folder: Path) -> list[str]:
+    """Wheels carry libcudart.so.13 without the bare name that the linker wants: give it one in the build folder."""
+    library_dir = toolkit.library_dir
+    flags = [f"-Wl,-rpath,{library_dir}"]
+    if not (library_dir / "libcudart.so").exists():
+        versioned = sorted(library_dir.glob("libcudart.so.*"))[0]
+        shim = folder / "libcudart.so"
+        if not shim.exists():
+            shim.symlink_to(versioned)
+        flags.append(f"-L{folder}")
+    return flags
+
+
+def build_library(
+    name: str,
+    sources: Sequence[Path],
+    *,
+    archs: Sequence[int],
+    flags: Sequence[str] = (),
+    include_dirs: Sequence[Path] = (CUDA_DIR,),
+) -> BuiltLibrary:
+    """Build ``sources`` for every architecture (80, 90, ...) into one shared library, or return the finished one.
+
+    Raises UserError: no toolkit, unknown architecture, compiler failure, no torch, cache not writable.
+    """
+    toolkit = find_toolkit()
+    require_archs(toolkit, list(archs))
+    source_hash = kernel_hash(sources, flags, include_dirs)
+    key = _product_key(source_hash, sorted(archs), toolkit.version, str(toolkit.root), os.environ.get("NVCC_CCBIN"))
+    folder = cache_dir() / f"{name}-{key}"
+    library = folder / f"smem_{name}.so"
+    complete = folder / "complete"
+
+    def product(*, cached: bool) -> BuiltLibrary:
+        return BuiltLibrary(
+            library, source_hash, (*NVCC_FLAGS, *flags), tuple(sorted(archs)), toolkit.version_text, cached
+        )
+
+    if complete.exists():
+        return product(cached=True)
+    with _locked(folder):
+        if complete.exists():
+            return product(cached=True)
+        _compile_with_torch(name, sources, toolkit, folder, archs, flags, include_dirs)
+        complete.touch()
+    return product(cached=False)
+
+
+def _compile_with_torch(
+    name: str,
+    sources: Sequence[Path],
+    toolkit: Toolkit,
+    folder: Path,
+    archs: Sequence[int],
+    flags: Sequence[str],
+    include_dirs: Sequence[Path],
+) -> None:
+    os.environ["CUDA_HOME"] = str(toolkit.root)  # read by torch when the module below is first imported
+    os.environ["PATH"] = f"{find_ninja().parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
+    try:
+        from torch.utils import cpp_extension
+    except ImportError:
+        raise UserError("torch: not installed, and building kernels needs it; pip install 'smem-bench[gpu]'") from None
+    cpp_extension.CUDA_HOME = str(toolkit.root)
+    try:
+        cpp_extension.load(
+            name=f"smem_{name}",
+            sources=[str(path) for path in sources],
+            extra_cuda_cflags=[
+                *NVCC_FLAGS,
+                *flags,
+                *(f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in sorted(archs)),
+            ],
+            extra_cflags=["-O2", "-std=c++17"],
+            extra_include_paths=[str(path) for path in include_dirs],
+            extra_ldflags=_link_flags(toolkit, folder),
+            build_directory=str(folder),
+            is_python_module=False,
+            verbose=False,
+        )
+    except RuntimeError as error:
+        (folder / "build.log").write_text(str(error), encoding="utf-8")
+        failure = _explain_failure(str(error), toolkit)
+        raise UserError(f"{failure} (all of it: {folder / 'build.log'})") from None
+
+
+def load_library(library: BuiltLibrary) -> ctypes.CDLL:
+    """Open a built library. Its CUDA runtime is found through the rpath or, in a torch process, is torch's own."""
+    try:
+        return ctypes.CDLL(str(library.path))
+    except OSError as error:
+        raise UserError(f"{library.path}: cannot be loaded ({error}); remove its folder to build again") from None
+
+
+def load_copy(library: BuiltLibrary, tag: str) -> ctypes.CDLL:
+    """A separately loaded build of the same source: the A/A twin has its own code and its own module on the device."""
+    copy = library.path.with_name(f"{library.path.stem}.{tag}.{os.getpid()}.so")
+    shutil.copyfile(library.path, copy)
+    try:
+        return ctypes.CDLL(str(copy))
+    finally:
+        copy.unlink()  # the mapping outlives the name
+
+
+def _run_compiler(command: list[str], out: Path, toolkit: Toolkit | None) -> None:
+    """Run a compiler that writes to a temporary name, and move the finished file into place."""
+    unfinished = out.with_name(f"{out.name}.{os.getpid()}")
+    answer = subprocess.run([*command, "-o", str(unfinished)], capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        unfinished.unlink(missing_ok=True)
+        text = answer.stderr + answer.stdout
+        if toolkit is not None:
+            raise _explain_failure(text, toolkit)
+        first = next((line for line in text.splitlines() if "error" in line), text.strip())
+        raise UserError(f"{command[0]} failed: {first}")
+    unfinished.replace(out)
+
+
+def build_host_library(name: str, sources: Sequence[Path]) -> Path:
+    """Compile ``sources[0]`` with the host compiler; the rest are headers it depends on. Needs neither CUDA nor torch."""
+    compiler = find_host_compiler()
+    out = cache_dir() / f"{name}-{_product_key(kernel_hash(sources), str(compiler))}.so"
+    if not out.exists():
+        _run_compiler([str(compiler), "-O2", "-std=c++17", "-shared", "-fPIC", str(sources[0])], out, None)
+    return out
+
+
+def compile_cubin(
+    source: Path, arch: int, *, flags: Sequence[str] = (), include_dirs: Sequence[Path] = (CUDA_DIR,)
+) -> Path:
+    """Compile one source for one architecture with the flags of the library; returns the cubin in the cache.
+
+    Raises UserError: no toolkit, architecture unknown or below sm_80, compiler failure. Needs no torch.
+    """
+    toolkit = find_toolkit()
+    require_archs(toolkit, [arch])
+    key = _product_key(kernel_hash([source], flags, include_dirs), toolkit.version, str(toolkit.root))
+    out = cache_dir() / f"{source.stem}-sm_{arch}-{key}.cubin"
+    if not out.exists():
+        includes = [f"-I{path}" for path in include_dirs]
+        command = [str(toolkit.nvcc), *NVCC_FLAGS, *flags, *includes, f"-arch=sm_{arch}", "-cubin", str(source)]
+        _run_compiler(command, out, toolkit)
+    return out

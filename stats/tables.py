@@ -1,0 +1,108 @@
+"""One table, four formats: a terminal table, Markdown, CSV, JSON, all from the same columns and rows.
+
+A column says its key, its heading, its unit and how a number is written; rows are plain mappings, so the JSON form
+holds the numbers unrounded. The trap: nan in JSON is not JSON, so what was not measured is null there and "–" to a reader.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = ["FORMATS", "Column", "Format", "render", "to_json"]
+
+Format = Literal["table", "md", "csv", "json"]
+FORMATS: tuple[Format, ...] = ("table", "md", "csv", "json")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: ``key`` into the row, ``heading`` for readers (with the unit), ``spec`` a format spec for numbers."""
+
+    key: str
+    heading: str
+    spec: str = ""
+    align: Literal["left", "right"] = "right"
+
+    def text(self, row: Mapping[str, Any]) -> str:
+        """The cell as a reader sees it."""
+        value = row.get(self.key)
+        if value is None or (isinstance(value, float) and not math.isfinite(value)):
+            return "–"
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and self.spec:
+            return format(value, self.spec)
+        return str(value)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
+
+
+def to_json(value: Any) -> str:
+    """Strict JSON (no nan, no inf), indented, keys in the order given."""
+    return json.dumps(_finite(value), indent=2, allow_nan=False, ensure_ascii=False)
+
+
+def _markdown(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = [
+        "| " + " | ".join(column.heading for column in columns) + " |",
+        "|" + "|".join("---" if column.align == "left" else "---:" for column in columns) + "|",
+    ]
+    lines += ["| " + " | ".join(column.text(row).replace("|", "\\|") for column in columns) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _csv(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([column.key for column in columns])
+    for row in rows:
+        writer.writerow(["" if _finite(row.get(column.key)) is None else row[column.key] for column in columns])
+    return out.getvalue()
+
+
+def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], title: str | None) -> str:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", show_edge=False)
+    for column in columns:
+        table.add_column(column.heading, justify=column.align, overflow="fold")
+    for row in rows:
+        table.add_row(*(column.text(row) for column in columns))
+    out = io.StringIO()
+    console = Console(file=out, width=None, highlight=False, markup=False, emoji=False)
+    console.print(table)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def render(
+    columns: Sequence[Column],
+    rows: Sequence[Mapping[str, Any]],
+    fmt: Format,
+    *,
+    title: str | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> str:
+    """The table as text ending in a newline. ``extra`` goes beside the rows in JSON only; ``title`` on the terminal only."""
+    if fmt == "md":
+        return _markdown(columns, rows)
+    if fmt == "csv":
+        return _csv(columns, rows)
+    if fmt == "json":
+        keys = [column.key for column in columns]
+        body = [{key: row.get(key) for key in keys} for row in rows]
+        return to_json({**(extra or {}), "rows": body}) + "\n"
+    return _terminal(columns, rows, title)
