@@ -7,6 +7,8 @@
 // loads of a chain is timed as latency, so the start of the image is an immediate of the load, not an add.
 #include <cuda_runtime.h>
 
+#include <climits>
+
 #include "ptx.cuh"
 
 namespace {
@@ -61,35 +63,35 @@ struct LdB128 {
   }
 };
 
-#define LDMATRIX_X1(NAME, TRANS)                                                     \
-  struct NAME {                                                                      \
-    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {               \
-      uint32_t r;                                                                    \
+#define LDMATRIX_X1(NAME, TRANS)                                                      \
+  struct NAME {                                                                       \
+    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {      \
+      uint32_t r;                                                                     \
       asm volatile("ldmatrix.sync.aligned.m8n8.x1" TRANS ".shared.b16 {%0}, [%1+%2];" \
-                   : "=r"(r)                                                         \
-                   : "r"(offset), "n"(IMAGE_ADDRESS));                               \
-      return r;                                                                      \
-    }                                                                                \
+                   : "=r"(r)                                                          \
+                   : "r"(offset), "n"(IMAGE_ADDRESS));                                \
+      return r;                                                                       \
+    }                                                                                 \
   };
-#define LDMATRIX_X2(NAME, TRANS)                                                        \
-  struct NAME {                                                                         \
-    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {                  \
-      uint32_t r[2];                                                                    \
+#define LDMATRIX_X2(NAME, TRANS)                                                         \
+  struct NAME {                                                                          \
+    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {         \
+      uint32_t r[2];                                                                     \
       asm volatile("ldmatrix.sync.aligned.m8n8.x2" TRANS ".shared.b16 {%0,%1}, [%2+%3];" \
-                   : "=r"(r[0]), "=r"(r[1])                                             \
-                   : "r"(offset), "n"(IMAGE_ADDRESS));                                  \
-      return r[0];                                                                      \
-    }                                                                                   \
+                   : "=r"(r[0]), "=r"(r[1])                                              \
+                   : "r"(offset), "n"(IMAGE_ADDRESS));                                   \
+      return r[0];                                                                       \
+    }                                                                                    \
   };
-#define LDMATRIX_X4(NAME, TRANS)                                                              \
-  struct NAME {                                                                               \
-    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {                        \
-      uint32_t r[4];                                                                          \
+#define LDMATRIX_X4(NAME, TRANS)                                                               \
+  struct NAME {                                                                                \
+    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {               \
+      uint32_t r[4];                                                                           \
       asm volatile("ldmatrix.sync.aligned.m8n8.x4" TRANS ".shared.b16 {%0,%1,%2,%3}, [%4+%5];" \
-                   : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])                           \
-                   : "r"(offset), "n"(IMAGE_ADDRESS));                                        \
-      return r[0];                                                                            \
-    }                                                                                         \
+                   : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])                            \
+                   : "r"(offset), "n"(IMAGE_ADDRESS));                                         \
+      return r[0];                                                                             \
+    }                                                                                          \
   };
 LDMATRIX_X1(LdmX1, "")
 LDMATRIX_X2(LdmX2, "")
@@ -108,8 +110,8 @@ __device__ __forceinline__ uint32_t map_to_rank(uint32_t address, uint32_t rank)
   return address + 0 * rank;
 #endif
 }
-// ld.shared::cluster becomes a generic load and, in every step of the chain, a move that builds its 64-bit address. The generic
-// load said outright is the same machine instruction without the move: the upper half is that of the shared window.
+// ld.shared::cluster becomes a generic load and, in every step of the chain, a move that builds its 64-bit address. The
+// generic load said outright is the same machine instruction without the move: the upper half is that of the shared window.
 struct LdCluster {
   static __device__ __forceinline__ uint32_t next(uint32_t address, uint32_t window) {
     uint32_t r;
@@ -193,8 +195,7 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
   uint32_t start = offsets[threadIdx.x % 32], window = 0;
   if constexpr (CLUSTER) {
     const uint32_t rank = cluster_rank(), address = IMAGE_ADDRESS + start;
-    if (threadIdx.x < 32)
-      asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(map_to_rank(address, rank)) : "memory");
+    if (threadIdx.x < 32) asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(map_to_rank(address, rank)) : "memory");
     start = map_to_rank(address, rank ^ 1);
     window = ptx::opaque(shared_window());
     cluster_barrier();
@@ -313,23 +314,29 @@ Instruction store_of(const char* name) {
 }
 
 const Instruction instructions[] = {
-    load_of<LdB16>("ld.shared.b16", 0, 2),
-    load_of<LdB32>("ld.shared.b32", 0, 4),
-    load_of<LdB64>("ld.shared.b64", 0, 8),
-    load_of<LdB128>("ld.shared.b128", 0, 16),
-    load_of<LdmX1>("ldmatrix.x1", 1, 4),
-    load_of<LdmX2>("ldmatrix.x2", 2, 8),
-    load_of<LdmX4>("ldmatrix.x4", 4, 16),
-    load_of<LdmX1T>("ldmatrix.x1.trans", 1, 4),
-    load_of<LdmX2T>("ldmatrix.x2.trans", 2, 8),
-    load_of<LdmX4T>("ldmatrix.x4.trans", 4, 16),
-    mma_of<__nv_bfloat16>("mma.bf16"),
-    mma_of<__half>("mma.f16"),
-    store_of<1, LdmX1>("stmatrix.x1"),
-    store_of<2, LdmX2>("stmatrix.x2"),
-    store_of<4, LdmX4>("stmatrix.x4"),
-    load_of<LdCluster, true>("ld.shared::cluster.b32", 0, 4),
+    load_of<LdB16>("ld.shared.b16", 0, 2),      load_of<LdB32>("ld.shared.b32", 0, 4),
+    load_of<LdB64>("ld.shared.b64", 0, 8),      load_of<LdB128>("ld.shared.b128", 0, 16),
+    load_of<LdmX1>("ldmatrix.x1", 1, 4),        load_of<LdmX2>("ldmatrix.x2", 2, 8),
+    load_of<LdmX4>("ldmatrix.x4", 4, 16),       load_of<LdmX1T>("ldmatrix.x1.trans", 1, 4),
+    load_of<LdmX2T>("ldmatrix.x2.trans", 2, 8), load_of<LdmX4T>("ldmatrix.x4.trans", 4, 16),
+    mma_of<__nv_bfloat16>("mma.bf16"),          mma_of<__half>("mma.f16"),
+    store_of<1, LdmX1>("stmatrix.x1"),          store_of<2, LdmX2>("stmatrix.x2"),
+    store_of<4, LdmX4>("stmatrix.x4"),          load_of<LdCluster, true>("ld.shared::cluster.b32", 0, 4),
 };
+cudaLaunchConfig_t launch_config(int index, int blocks, int warps, int shared_bytes_per_block,
+                                 cudaLaunchAttribute* cluster) {
+  cluster->id = cudaLaunchAttributeClusterDimension;
+  cluster->val.clusterDim.x = 2;
+  cluster->val.clusterDim.y = cluster->val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(32 * warps);
+  config.dynamicSmemBytes = shared_bytes_per_block;
+  config.attrs = cluster;
+  config.numAttrs = instructions[index].kind == cluster_load ? 1 : 0;
+  return config;
+}
+
 constexpr int instruction_count = sizeof(instructions) / sizeof(instructions[0]);
 
 }  // namespace
@@ -353,9 +360,10 @@ int instructions_image_address() { return IMAGE_ADDRESS; }
 int instructions_per_loop() { return INSTRUCTIONS_PER_LOOP; }
 const char* instructions_error_string(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 
-// Sets the opt-in for this much dynamic shared memory; gives registers, local bytes (spills) and resident blocks per SM.
+// Sets the opt-in for this much dynamic shared memory; gives registers, local bytes (spills), resident blocks per SM, and
+// the blocks that can run at once (a cluster needs two SMs of one GPC; INT_MAX for instructions that need none).
 int instructions_prepare(int index, int step, int warps, int shared_bytes_per_block, int* registers, int* local_bytes,
-                         int* resident_blocks) {
+                         int* resident_blocks, int* blocks_at_once) {
   const void* kernel = instructions[index].kernels[step];
   cudaFuncAttributes attributes;
   cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
@@ -363,6 +371,14 @@ int instructions_prepare(int index, int step, int warps, int shared_bytes_per_bl
     error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes_per_block);
   if (error == cudaSuccess)
     error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(resident_blocks, kernel, 32 * warps, shared_bytes_per_block);
+  *blocks_at_once = INT_MAX;
+  if (error == cudaSuccess && instructions[index].kind == cluster_load) {
+    cudaLaunchAttribute cluster;
+    const cudaLaunchConfig_t config = launch_config(index, 2, warps, shared_bytes_per_block, &cluster);
+    int clusters = 0;
+    error = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+    *blocks_at_once = 2 * clusters;
+  }
   if (error != cudaSuccess) return error;
   *registers = attributes.numRegs;
   *local_bytes = static_cast<int>(attributes.localSizeBytes);
@@ -371,20 +387,12 @@ int instructions_prepare(int index, int step, int warps, int shared_bytes_per_bl
 
 // spans: WarpSpan[blocks * warps]; sinks: uint32_t[blocks * warps * 32]. Each warp runs loops * INSTRUCTIONS_PER_LOOP
 // instructions. cluster_load runs in clusters of two blocks; blocks must then be even.
-int instructions_launch(int index, int step, int blocks, int warps, int shared_bytes_per_block, int loops,
-                        const void* image, const void* offsets, void* spans, void* sinks, void* stream) {
+int instructions_launch(int index, int step, int blocks, int warps, int shared_bytes_per_block, int loops, const void* image,
+                        const void* offsets, void* spans, void* sinks, void* stream) {
   void* arguments[] = {&image, &offsets, &loops, &spans, &sinks};
   cudaLaunchAttribute cluster;
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = 2;
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(32 * warps);
-  config.dynamicSmemBytes = shared_bytes_per_block;
+  cudaLaunchConfig_t config = launch_config(index, blocks, warps, shared_bytes_per_block, &cluster);
   config.stream = static_cast<cudaStream_t>(stream);
-  config.attrs = &cluster;
-  config.numAttrs = instructions[index].kind == cluster_load ? 1 : 0;
   return cudaLaunchKernelExC(&config, instructions[index].kernels[step], arguments);
 }
 
