@@ -1,17 +1,16 @@
 """Run one arm on the GPU: one launch on all SMs, one block each, timed by the warps themselves, and checked.
 
 The figure of an SM is (last end - first start) over its warps, divided by the instructions that it did. The traps: the
-first pass through a loop waits for instruction fetch, so an untimed launch goes first; two blocks on one SM measure another
-residency; a chain that read a wrong word ran on another pattern; and a rate above what 32 banks can deliver is a
-wrong measurement. Each of these stops the run.
+first pass through a loop waits for instruction fetch, so an untimed launch goes first; two blocks on one SM measure
+another residency; a chain that read a wrong word ran on another pattern; and a rate above what 32 banks can deliver is
+a wrong measurement. Each of the last three stops the run.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from micro.build import CUDA_DIR, load_copy, load_library
-from micro.device import SHARED_BYTES_PER_CLK, mma_floor_cycles_per_kstep
+from micro.cells import build_for_device
+from micro.device import describe_device, mma_floor_cycles_per_kstep, shared_bytes_for_residency
 from micro.instructions import (
     INSTRUCTIONS_PER_LOOP,
     Arm,
@@ -28,70 +28,31 @@ from micro.instructions import (
     loops_for,
     reference_arm,
 )
+from micro.library import SPAN
 from micro.patterns import IMAGE_BYTES, Instruction, Work, image, port_bytes
+from micro.spans import TOLERANCE, check_limits, check_residency, sm_spans
 from stats.errors import BenchError
 from stats.records import Cell
+from stats.trials import ArmSet
 
-__all__ = ["SOURCE", "Library", "Reading", "check_limits", "check_sinks", "make_arms", "read_spans"]
+__all__ = ["SOURCE", "InstructionsLibrary", "check_mma_limit", "check_sinks", "make_arms"]
 
 SOURCE = CUDA_DIR / "instructions.cu"
-LIMIT_SLACK = 1.01
-SPAN = np.dtype(
-    [("start_clock", "<u8"), ("end_clock", "<u8"), ("start_ns", "<u8"), ("end_ns", "<u8"), ("sm", "<u4"), ("pad", "<u4")]
-)
-_BAD_BASE = 0xFFFFFFFF
+FMA_PER_MMA = 16 * 8 * 16
+_DID_NOT_RUN = 0xFFFFFFFF
 
 
-@dataclass(frozen=True)
-class Reading:
-    """One cell in SM cycles: totals are means over the SMs, per-instruction figures are of the SM as a whole."""
-
-    sm_cycles: float
-    time_ns: float
-    cycles_per_instruction: float
-    lowest: float  # of any SM
-    highest: float
-
-
-def read_spans(spans: NDArray[Any], instructions_per_warp: int) -> Reading:
-    """Last end minus first start on each SM, from the spans [blocks, warps].
-
-    Raises BenchError when two blocks shared an SM: the figure would be that of another residency.
-    """
-    blocks, warps = spans.shape
-    if len(np.unique(spans["sm"][:, 0])) != blocks or (spans["sm"] != spans["sm"][:, :1]).any():
+def check_mma_limit(arm: str, cycles_per_mma: float, compute_capability: str) -> None:
+    """Raise BenchError when an SM multiplied faster than the chip's highest published rate, naming both."""
+    floor = mma_floor_cycles_per_kstep(compute_capability, 1)
+    if floor is not None and cycles_per_mma * TOLERANCE < floor:
         raise BenchError(
-            f"residency: {blocks} blocks ran on {len(np.unique(spans['sm']))} SMs, not one on each; is the GPU shared?"
-        )
-    cycles = (spans["end_clock"].max(axis=1) - spans["start_clock"].min(axis=1)).astype(np.float64)
-    elapsed = (spans["end_ns"].max(axis=1) - spans["start_ns"].min(axis=1)).astype(np.float64)
-    each = cycles / (instructions_per_warp * warps)
-    return Reading(
-        float(cycles.mean()), float(elapsed.mean()), float(each.mean()), float(each.min()), float(each.max())
-    )
-
-
-def check_limits(arm: Arm, fastest_cycles_per_instruction: float, compute_capability: str) -> None:
-    """Raise BenchError for a cell that beats the hardware, naming the figure and the limit.
-
-    Shared memory: 128 bytes of distinct words per clock and SM. mma: the chip's highest published rate.
-    """
-    cycles = fastest_cycles_per_instruction
-    if not (math.isfinite(cycles) and cycles > 0):
-        raise BenchError(f"{arm.name}: {cycles} cycles per instruction is no measurement")
-    if arm.instruction.work is Work.MMA:
-        floor = mma_floor_cycles_per_kstep(compute_capability, 1)
-        if floor is not None and cycles * LIMIT_SLACK < floor:
-            raise BenchError(f"{arm.name}: {cycles:.3f} cycles per mma and SM is below the chip's limit of {floor:.3f}")
-        return
-    rate = port_bytes(arm.instruction, arm.pattern) / cycles
-    if rate > SHARED_BYTES_PER_CLK * LIMIT_SLACK:
-        raise BenchError(
-            f"{arm.name}: {rate:.1f} B/clk/SM of distinct words is above the limit of {SHARED_BYTES_PER_CLK} B/clk/SM"
+            f"{arm}: {cycles_per_mma:.3f} cycles per mma and SM is below the tensor cores' floor of {floor:.3f}: "
+            "a measurement error, nothing is reported"
         )
 
 
-class Library:
+class InstructionsLibrary:
     """The C table behind ctypes; works without a GPU as far as its descriptions go."""
 
     def __init__(self, handle: ctypes.CDLL) -> None:
@@ -133,14 +94,17 @@ class _Prepared:
 class _Runner:
     """Runs arms on one device: buffers, launches, readings."""
 
-    def __init__(self, library: Library, config: InstructionsConfig, device: Any, shared_bytes: int) -> None:
+    def __init__(
+        self, library: InstructionsLibrary, config: InstructionsConfig, device: Any, shared_bytes: int
+    ) -> None:
         import torch
 
         self.torch, self.library, self.config, self.device = torch, library, config, device
         self.shared_bytes = shared_bytes
         most = max(config.throughput_warps, *config.warps)
         self.spans = torch.empty(device.sm_count * most * SPAN.itemsize, dtype=torch.uint8, device="cuda")
-        self.sinks = torch.empty(device.sm_count * most * 32, dtype=torch.int32, device="cuda")
+        # One row for the untimed launch and one for the timed, which starts as "did not run".
+        self.sinks = torch.empty((2, device.sm_count * most * 32), dtype=torch.int32, device="cuda")
 
     def arm(self, arm: Arm) -> Callable[[], Cell]:
         """Upload the arm's image, check its residency, and return what measures it."""
@@ -162,8 +126,8 @@ class _Runner:
         blocks = min(at_once, int(self.device.sm_count))
         return functools.partial(self._measure, _Prepared(arm, index, step, blocks, on_device, offsets, data))
 
-    def _launch(self, made: _Prepared, loops: int) -> None:
-        pointers = [ctypes.c_void_p(t.data_ptr()) for t in (made.on_device, made.offsets, self.spans, self.sinks)]
+    def _launch(self, made: _Prepared, loops: int, sinks: Any) -> None:
+        pointers = [ctypes.c_void_p(t.data_ptr()) for t in (made.on_device, made.offsets, self.spans, sinks)]
         stream = ctypes.c_void_p(self.torch.cuda.current_stream().cuda_stream)
         error = self.library.handle.instructions_launch(
             made.index, made.step, made.blocks, made.arm.warps, self.shared_bytes, loops, *pointers, stream
@@ -173,26 +137,30 @@ class _Runner:
     def _measure(self, made: _Prepared) -> Cell:
         arm, blocks = made.arm, made.blocks
         loops = loops_for(arm, self.config.target_cycles)
-        self._launch(made, 1)
-        self._launch(made, loops)
+        self.sinks.fill_(-1)
+        self._launch(made, 1, self.sinks[0])
+        self._launch(made, loops, self.sinks[1])
         self.torch.cuda.synchronize()
         raw = self.spans[: blocks * arm.warps * SPAN.itemsize].cpu().numpy()
-        spans = raw.view(SPAN).reshape(blocks, arm.warps)
-        sinks = self.sinks[: blocks * arm.warps * 32].cpu().numpy().view(np.uint32)
-        check_sinks(arm, sinks.reshape(-1, 32), made.data, loops * INSTRUCTIONS_PER_LOOP // arm.in_flight)
-        reading = read_spans(spans, loops * INSTRUCTIONS_PER_LOOP)
-        check_limits(arm, reading.lowest, self.device.compute_capability)
+        spans = sm_spans(raw.view(SPAN))
+        sinks = self.sinks[1, : blocks * arm.warps * 32].cpu().numpy().view(np.uint32)
+        instructions = loops * INSTRUCTIONS_PER_LOOP
+        check_sinks(arm, sinks.reshape(-1, 32), made.data, instructions // arm.in_flight)
+        check_residency(spans, blocks, 1, arm.warps, arm.name)
+        check_limits(spans, instructions, port_bytes(arm.instruction, arm.pattern), None, arm.name)
+        each = spans.cycles_per_kstep(instructions)  # per instruction: the loop here has one in the place of a k-step
+        mean = float(each.mean())
         values = {
-            "cycles_per_instruction": reading.cycles_per_instruction,
-            "cycles_per_instruction_lowest_sm": reading.lowest,
-            "cycles_per_instruction_highest_sm": reading.highest,
+            "cycles_per_instruction": mean,
+            "cycles_per_instruction_lowest_sm": float(each.min()),
+            "cycles_per_instruction_highest_sm": float(each.max()),
         }
         if arm.instruction.work is Work.MMA:
-            values["fma_per_clk_per_sm"] = 16 * 8 * 16 / reading.cycles_per_instruction
+            check_mma_limit(arm.name, float(each.min()), self.device.compute_capability)
+            values["fma_per_clk_per_sm"] = FMA_PER_MMA / mean
         else:
-            values["bytes_per_clk_per_sm"] = arm.instruction.bytes_per_instruction / reading.cycles_per_instruction
-        clock_mhz = reading.sm_cycles / reading.time_ns * 1e3 if reading.time_ns > 0 else math.nan
-        return Cell(reading.time_ns, reading.sm_cycles, 1, clock_mhz, values)
+            values["bytes_per_clk_per_sm"] = arm.instruction.bytes_per_instruction / mean
+        return Cell(float(spans.ns.mean()), float(spans.cycles.mean()), 1, spans.clock_mhz, values)
 
 
 def check_sinks(arm: Arm, sinks: NDArray[np.uint32], data: NDArray[np.uint8], steps: int) -> None:
@@ -201,8 +169,8 @@ def check_sinks(arm: Arm, sinks: NDArray[np.uint32], data: NDArray[np.uint8], st
     Loads end on their own address and stores are read back (0 = equal); mma must have added A·B ``steps`` times.
     """
     if arm.instruction.work is not Work.MMA:
-        if (sinks == _BAD_BASE).any():
-            raise BenchError(f"{arm.name}: shared memory starts above the image's address; the kernel did not run")
+        if (sinks == _DID_NOT_RUN).any():
+            raise BenchError(f"{arm.name}: the kernel did not run; does shared memory start above the image's address?")
         if sinks.any():
             raise BenchError(f"{arm.name}: {np.count_nonzero(sinks)} lanes ended on a wrong address or value")
         return
@@ -233,25 +201,20 @@ def first_mma_product(instruction: Instruction, data: NDArray[np.uint8]) -> NDAr
     return np.array([product[lane // 4, 2 * (lane % 4)] for lane in range(32)])
 
 
-def make_arms(config: Mapping[str, Any], device_index: int = 0) -> Any:
+def make_arms(config: InstructionsConfig, device_index: int = 0) -> ArmSet:
     """The ArmSet of one fresh process (stats.trials), with the A/A twin from a separately loaded copy of the library.
 
     Raises UserError for a build that fails, BenchError for a CUDA error. Instructions that the chip lacks are skipped.
     """
     import torch
 
-    from micro.cells import build_for_device
-    from micro.device import describe_device, shared_bytes_for_residency
-    from stats.trials import ArmSet
-
-    settings = InstructionsConfig.model_validate(config)
     device, properties = describe_device(device_index)
     built = build_for_device("instructions", [SOURCE], device_index)
     shared_bytes = shared_bytes_for_residency(properties, 1, IMAGE_BYTES + 1024)
-    runner = _Runner(Library(load_library(built)), settings, device, shared_bytes)
+    runner = _Runner(InstructionsLibrary(load_library(built)), config, device, shared_bytes)
     arch = int(device.compute_capability.replace(".", ""))
     arms, skipped, static = {}, {}, {}
-    wanted = arms_of(settings)
+    wanted = arms_of(config)
     for arm in wanted:
         if arch < arm.instruction.minimum_arch:
             skipped[arm.name] = f"needs sm_{arm.instruction.minimum_arch}; this is sm_{arch}"
@@ -260,7 +223,7 @@ def make_arms(config: Mapping[str, Any], device_index: int = 0) -> Any:
         static[arm.name] = arm.static()
     reference = reference_arm(wanted)
     if reference.name in arms:
-        twin = _Runner(Library(load_copy(built, "twin")), settings, device, shared_bytes)
+        twin = _Runner(InstructionsLibrary(load_copy(built, "twin")), config, device, shared_bytes)
         arms[f"{reference.name}.twin"] = twin.arm(reference)
         static[f"{reference.name}.twin"] = reference.static()
     return ArmSet(
@@ -271,5 +234,9 @@ def make_arms(config: Mapping[str, Any], device_index: int = 0) -> Any:
         software={"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc},
         source_hash=built.source_hash,
         build_flags=list(built.flags),
-        workload={"instructions": sorted({arm.instruction.name for arm in wanted if arm.name in arms})},
+        workload={
+            "kernel": "instructions",
+            "blocks_per_sm": 1,
+            "instructions": sorted({arm.instruction.name for arm in wanted if arm.name in arms}),
+        },
     )

@@ -1,9 +1,9 @@
 """What does one more wavefront cost, and does the line predict an access pattern that it has never seen?
 
-Per instruction, ordinary least squares of cycles on wavefronts over the regular conflict degrees, one point a pattern (the mean
-of its processes): cycles = base + per_wavefront * (wavefronts - least), so that ``base`` is the conflict-free figure. Broadcast
-and random patterns are kept out and test the rule. The trap: these points have almost no noise, so a narrow interval
-proves nothing about the shape; a residual that is large in cycles is what says that the line is wrong, and it is flagged.
+Per instruction, ordinary least squares of cycles on wavefronts over the regular conflict degrees, one point a pattern
+(the mean of its processes): cycles = base + slope * (wavefronts - least), so that ``base`` is the conflict-free figure.
+Broadcast and random patterns are kept out and test the rule. The trap: these points have almost no noise, so a narrow
+interval proves nothing about the shape; a residual that is large in cycles says that the line is wrong, and is flagged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Line", "Unseen", "fit_line", "errors_on_unseen"]
+__all__ = ["Line", "Unseen", "errors_on_unseen", "fit_line"]
 
 LEVEL = 0.95
 WORST_RESIDUAL_CYCLES = 0.5
@@ -47,8 +47,8 @@ def _no_line(least: int, points: int, why: str) -> Line:
 def fit_line(wavefronts: Sequence[float], cycles: Sequence[float], least_wavefronts: int) -> Line:
     """Least squares (scipy.stats.linregress) over one point a pattern, with t intervals on n-2 degrees of freedom.
 
-    Fewer than three distinct wavefront counts, or a figure that is not finite, give no line and a warning that says why.
-    A residual above 0.5 cycles and 2 % of its figure is a warning: cycles are not linear in wavefronts there.
+    Fewer than three distinct wavefront counts, or a figure that is not finite, give no line and a warning that says
+    why. A residual above 0.5 cycles and 2 % of its figure is a warning: cycles are not linear in wavefronts there.
     """
     from scipy import stats
 
@@ -67,7 +67,8 @@ def fit_line(wavefronts: Sequence[float], cycles: Sequence[float], least_wavefro
     residuals = np.abs(y - (base + slope * x))
     wrong = (residuals > WORST_RESIDUAL_CYCLES) & (residuals > WORST_RESIDUAL_PERCENT / 100 * np.abs(y))
     warnings = tuple(
-        f"not a line: {int(x[i]) + least_wavefronts} wavefronts took {y[i]:.2f} cycles, the line says {base + slope * x[i]:.2f}"
+        f"not a line: {int(x[i]) + least_wavefronts} wavefronts took {y[i]:.2f} cycles, "
+        f"the line says {base + slope * x[i]:.2f}"
         for i in np.flatnonzero(wrong)
     )
     return Line(

@@ -1,8 +1,8 @@
 """What is measured of each instruction: which patterns, with how many warps and how many instructions in flight?
 
 An arm is instruction/pattern/wW.iI. One warp with one chain (w1.i1) gives latency; throughput_warps and
-throughput_in_flight give throughput; the conflict-free pattern runs over the whole grid of warps and chains. The trap: a
-config that someone edits after the run must not change what the record means, so each arm's offsets, wavefronts and
+throughput_in_flight give throughput; the conflict-free pattern runs over the whole grid of warps and chains. The trap:
+a config that someone edits after the run must not change what the record means, so each arm's offsets, wavefronts and
 bytes go into the record's header.
 """
 
@@ -12,41 +12,50 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, field_validator
 
 from micro.patterns import (
+    INSTRUCTIONS,
     Instruction,
     Pattern,
     Work,
-    parse_instructions,
     patterns_of,
     port_bytes,
     wavefronts_of,
 )
+from stats.config import TrialConfig
 
-__all__ = ["INSTRUCTIONS_PER_LOOP", "Arm", "InstructionsConfig", "arms_of", "loops_for", "reference_arm"]
+__all__ = ["INSTRUCTIONS_PER_LOOP", "LATENCY", "Arm", "InstructionsConfig", "arms_of", "loops_for", "reference_arm"]
 
 INSTRUCTIONS_PER_LOOP = 64  # of instructions.cu; a test holds them equal
+LATENCY = (1, 1)  # warps, in flight
+
+Warps = Literal[1, 2, 4, 8, 16, 32]
+InFlight = Literal[1, 2, 4, 8]
+ALL_WARPS: tuple[Warps, ...] = (1, 2, 4, 8, 16, 32)
+ALL_IN_FLIGHT: tuple[InFlight, ...] = (1, 2, 4, 8)
 
 
-class InstructionsConfig(BaseModel):
-    """configs/instructions.yaml."""
+class InstructionsConfig(TrialConfig):
+    """``configs/instructions.yaml``."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    instructions: list[str] = Field(default_factory=lambda: list(INSTRUCTIONS), min_length=1)
+    warps: list[Warps] = Field(default_factory=lambda: list(ALL_WARPS), min_length=1)
+    in_flight: list[InFlight] = Field(default_factory=lambda: list(ALL_IN_FLIGHT), min_length=1)
+    throughput_warps: Warps = 32
+    throughput_in_flight: InFlight = 4
+    random_patterns: int = Field(default=4, ge=0, le=64)  # per load
+    target_cycles: int = Field(default=200_000, ge=10_000, le=50_000_000)  # length of one cell
 
-    instructions: list[str] = Field(default=["all"], min_length=1)
-    warps: list[Literal[1, 2, 4, 8, 16, 32]] = Field(default=[1, 2, 4, 8, 16, 32], min_length=1)
-    in_flight: list[Literal[1, 2, 4, 8]] = Field(default=[1, 2, 4, 8], min_length=1)
-    throughput_warps: Literal[1, 2, 4, 8, 16, 32] = 32
-    throughput_in_flight: Literal[1, 2, 4, 8] = 4
-    random_patterns: int = Field(default=4, ge=0, le=64)
-    target_cycles: int = Field(default=200_000, ge=10_000, le=50_000_000)
-    processes: int = Field(default=4, ge=1)
-    blocks: int = Field(default=2, ge=1)
-    warmup_blocks: int = Field(default=0, ge=0)
-    margin_percent: float = Field(default=0.5, gt=0)
-    seed: int = Field(default=9, ge=0)
-    clocks: Literal["lock", "monitor", "auto"] = "auto"
+    @field_validator("instructions")
+    @classmethod
+    def _known(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if name not in INSTRUCTIONS:
+                raise ValueError(f"{name!r} is unknown; choose from {', '.join(INSTRUCTIONS)}")
+        if len(set(names)) != len(names):
+            raise ValueError("an instruction is given twice")
+        return names
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,7 @@ class Arm:
     pattern: Pattern
     warps: int
     in_flight: int
+    quoted: bool = False  # throughput is quoted here
 
     @property
     def name(self) -> str:
@@ -76,21 +86,31 @@ class Arm:
             "bytes_per_instruction": self.instruction.bytes_per_instruction,
             "port_bytes": port_bytes(self.instruction, self.pattern),
             "for_fit": self.pattern.for_fit,
+            "latency": (self.warps, self.in_flight) == LATENCY and self.instruction.work is not Work.STORE,
+            "throughput": self.quoted,
             "offsets_bytes": list(self.pattern.offsets),
         }
+
+
+def throughput_point(config: InstructionsConfig, instruction: Instruction) -> tuple[int, int]:
+    """Warps and instructions in flight at which the instruction's throughput is quoted."""
+    return config.throughput_warps, min(config.throughput_in_flight, max(instruction.in_flight))
 
 
 def arms_of(config: InstructionsConfig) -> list[Arm]:
     """Every arm of a config, each once: latency, throughput, and the grid of the conflict-free pattern."""
     found: dict[str, Arm] = {}
-    for instruction in parse_instructions(config.instructions):
+    for name in config.instructions:
+        instruction = INSTRUCTIONS[name]
         for pattern in patterns_of(instruction, random_patterns=config.random_patterns, seed=config.seed):
-            most = min(config.throughput_in_flight, max(instruction.in_flight))
-            points = [(1, 1), (config.throughput_warps, most)]
+            quoted = throughput_point(config, instruction)
+            points = [quoted]
+            if instruction.work is not Work.STORE:  # a store has no latency that a register could show
+                points.append(LATENCY)
             if pattern.name in ("way1", "registers"):
                 points += [(w, i) for w in config.warps for i in config.in_flight if i in instruction.in_flight]
             for warps, in_flight in points:
-                arm = Arm(instruction, pattern, warps, in_flight)
+                arm = Arm(instruction, pattern, warps, in_flight, (warps, in_flight) == quoted)
                 found[arm.name] = arm
     return list(found.values())
 

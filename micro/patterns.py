@@ -1,10 +1,10 @@
 """Which instructions are measured, and which addresses does each lane of a warp give them?
 
-A pattern is 32 byte offsets into an image of shared memory. The regular ones put a chosen number of distinct words into the
-busiest bank of every group of lanes that is served together (``way1`` is free of conflicts); ``broadcast`` gives all lanes
-one address; the ``random`` ones are never used for a fit and test it. ``image`` writes the chain into the bytes: what a
-lane's first register receives is that lane's next offset, which is the same one again. The trap: with ldmatrix a lane
-receives words of *other* lanes' rows, so the link of a lane lies where another lane points.
+A pattern is 32 byte offsets into an image of shared memory. The regular ones put a chosen number of distinct words into
+the busiest bank of every group of lanes that is served together (``way1`` is free of conflicts); ``broadcast`` gives
+all lanes one address; the ``random`` ones are never used for a fit and test it. ``image`` writes the chain into the
+bytes: what a lane's first register receives is that lane's next offset, which is the same one again. The trap: with
+ldmatrix a lane receives words of *other* lanes' rows, so the link of a lane lies where another lane points.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from micro.banks import Kind, Wavefronts, lanes_served_together, wavefronts, words_per_phase
-from stats.errors import UserError
 
 __all__ = [
     "IMAGE_BYTES",
@@ -26,7 +25,6 @@ __all__ = [
     "Pattern",
     "Work",
     "image",
-    "parse_instructions",
     "patterns_of",
     "port_bytes",
     "wavefronts_of",
@@ -116,21 +114,9 @@ INSTRUCTIONS: dict[str, Instruction] = {
 }
 
 
-def parse_instructions(names: Sequence[str]) -> list[Instruction]:
-    """Instructions by name, ``["all"]`` for every one. Raises UserError for an unknown, repeated or missing name."""
-    if list(names) == ["all"]:
-        return list(INSTRUCTIONS.values())
-    for name in names:
-        if name not in INSTRUCTIONS:
-            raise UserError(f"instruction {name!r}: unknown; choose from all, {', '.join(INSTRUCTIONS)}")
-    if not names or len(set(names)) != len(names):
-        raise UserError("instructions: each name once, and at least one")
-    return [INSTRUCTIONS[name] for name in names]
-
-
 @dataclass(frozen=True)
 class Pattern:
-    """32 byte offsets into the image, by lane. ``ways`` is the intended conflict degree, None where none is intended."""
+    """32 byte offsets into the image, by lane; ``ways`` is the intended conflict degree, None if none is intended."""
 
     name: str
     offsets: tuple[int, ...]
