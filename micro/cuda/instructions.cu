@@ -248,6 +248,7 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
 }
 
 // image: a[4], b[2] of each lane, as 32 x 6 words. sinks: bits of the first accumulator of chain 0, which started from 0.
+// On sm_90 ptxas puts a NOP behind an mma whose successor waits for it, so latency here is that of compiled code.
 template <typename T, int IN_FLIGHT>
 __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
     mma_kernel(const unsigned char* image, const uint32_t*, int loops, WarpSpan* spans, uint32_t* sinks) {
