@@ -8,8 +8,9 @@ the experiment, so the whole model, defaults included, goes into the record's he
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -17,7 +18,15 @@ from stats.config_text import explain, parse_yaml
 from stats.errors import UserError
 from stats.spec import TrialSpec
 
-__all__ = ["ConfigModel", "TrialConfig", "config_names", "find_config", "load_config"]
+__all__ = [
+    "ConfigModel",
+    "TrialConfig",
+    "config_names",
+    "find_config",
+    "load_config",
+    "results_folders",
+    "with_overrides",
+]
 
 _HERE = Path(__file__).resolve().parent
 _FOLDERS = (_HERE.parent / "configs", _HERE / "configs")
@@ -115,3 +124,18 @@ def load_config(path_or_name: str | Path, model: type[_Model]) -> _Model:
         return model.model_validate_json(json.dumps(plain))
     except ValidationError as error:
         raise UserError(explain(path, node, model, error)) from None
+
+
+def with_overrides(config: _Model, overrides: Mapping[str, Any]) -> _Model:
+    """``config`` with the fields that options on the command line set. Raises UserError naming the option."""
+    try:
+        return type(config).model_validate({**config.model_dump(), **overrides})
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = "--" + "-".join(str(first["loc"][0]).split("_"))
+        raise UserError(f"{option} {first['input']!r}: {first['msg']}") from None
+
+
+def results_folders() -> list[Path]:
+    """Where recorded runs are looked for: ``results/`` here, then that of the checkout."""
+    return [folder for folder in (Path("results"), _HERE.parent / "results") if folder.is_dir()]
