@@ -121,11 +121,12 @@ def test_every_kernel_of_the_source_is_named_here() -> None:
 
 
 def mutated(tmp_path: Path, old: str, new: str) -> Path:
-    source = SOURCE.read_text(encoding="utf-8")
-    assert old in source
-    path = tmp_path / "mutated.cu"
-    path.write_text(source.replace(old, new), encoding="utf-8")
-    return path
+    """The kernels with one change, beside the header that they include."""
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (SOURCE, CUDA_DIR / "chains.cuh")}
+    assert sum(old in text for text in texts.values()) == 1
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text.replace(old, new), encoding="utf-8")
+    return tmp_path / SOURCE.name
 
 
 def test_a_narrowed_load_is_caught(tmp_path: Path) -> None:
