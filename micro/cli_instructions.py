@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +117,7 @@ def measured_text(record: Record, fmt: Any) -> str:
         raise UserError(f"{where}: no process is complete; continue it with --out {where} --resume")
     fits = fit_rows(fits_of(points))
     beside = published.published_rows(points, record.header.device)
-    lines = heading_lines(record)
+    lines = [*heading_lines(record), gpu_time_line(record)]
     skipped = skipped_lines(record)
     warnings = [f"{fit['instruction']} {fit['quantity']}: {text}" for fit in fits for text in fit["warnings"]]
     extra = {
@@ -146,6 +146,16 @@ def measured_text(record: Record, fmt: Any) -> str:
     if warnings or skipped:
         parts.append("\n".join([*warnings, *skipped]))
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def gpu_time_line(record: Record) -> str:
+    """What the table cost: seconds inside timed launches, and from the first cell to the last over all processes."""
+    timed_s = sum(cell.time_ns for cell in record.cells) * 1e-9
+    starts_s: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for cell in record.cells:
+        starts_s[cell.process, cell.attempt].append(cell.started_s)
+    from_to_s = sum(max(started) - min(started) for started in starts_s.values())
+    return f"{len(record.cells)} cells: {timed_s:.1f} s inside timed launches, {from_to_s:.0f} s from first to last"
 
 
 def skipped_lines(record: Record) -> list[str]:

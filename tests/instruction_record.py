@@ -60,6 +60,9 @@ def make_record(
             for position, (name, arm) in enumerate(cells):
                 value = cycles(arm) * (1 + 1e-4 * (process - 0.5))
                 values = {"cycles_per_instruction": value}
-                record.add(CellRow(process, block, position, name, 1, 1e5, 2e5, clock_mhz=1980.0, values=values))
+                row = CellRow(
+                    process, block, position, name, 1, 1e5, 2e5, 1980.0, started_s=30.0 * block, values=values
+                )
+                record.add(row)
         record.add(ProcessRow(process, "end"))
     return record

@@ -88,6 +88,7 @@ def test_formats_hold_the_same_table() -> None:
     assert "| ld.shared.b32 | way1 | 1 | 29.00" in markdown
     assert "NVIDIA H200" in markdown
     assert "nan" not in markdown
+    assert f"{len(record.cells)} cells: 0.2 s inside timed launches, 60 s from first to last" in markdown
 
 
 def test_prediction_says_that_it_is_one() -> None:
