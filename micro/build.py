@@ -1,9 +1,10 @@
 """From CUDA sources to a shared library that ctypes can call, or to a cubin that can be disassembled.
 
-``torch.utils.cpp_extension.load(is_python_module=False)`` runs ninja and nvcc; no torch header is compiled. Every product lies in
-a folder named by the hash of its sources, flags, architectures and compilers, so an edited header is another product and a
-finished one is never checked again. The trap: torch waits for ever on the lock file of a killed build; here the kernel's
-own lock (flock, gone with its process) decides who builds, and a lock file without a builder is removed.
+``torch.utils.cpp_extension.load(is_python_module=False)`` runs ninja and nvcc; no torch header is compiled. Every
+product lies in a folder named by the hash of its sources, flags, architectures and compilers, so an edited header is
+another product and a finished one is never checked again. The trap: torch waits for ever on the lock file of a killed
+build; here the kernel's own lock (flock, gone with its process) decides who builds, and a lock file without a builder
+is removed.
 """
 
 from __future__ import annotations
@@ -119,7 +120,8 @@ def _locked(folder: Path) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise UserError(
-                        f"{folder}: another process has been building for {_LOCK_WAIT_S:.0f} s; end it or remove the folder"
+                        f"{folder}: another process has been building for {_LOCK_WAIT_S:.0f} s; "
+                        "end it or remove the folder"
                     ) from None
                 if not told:
                     print(f"waiting for another build in {folder}", file=sys.stderr)
@@ -135,10 +137,14 @@ def _locked(folder: Path) -> Iterator[None]:
 def _explain_failure(text: str, toolkit: Toolkit) -> UserError:
     """nvcc's own words first, then the setting that helps."""
     lines = [line.strip() for line in text.splitlines()]
-    unsupported = next((line for line in lines if "unsupported GNU version" in line or "unsupported clang" in line), None)
+    unsupported = next(
+        (line for line in lines if "unsupported GNU version" in line or "unsupported clang" in line), None
+    )
     if unsupported:
         return UserError(f"{unsupported}; set NVCC_CCBIN to an older g++")
-    first = next((line for line in lines if re.search(r"\berror\b|\bfatal\b|undefined reference|cannot find", line)), None)
+    first = next(
+        (line for line in lines if re.search(r"\berror\b|\bfatal\b|undefined reference|cannot find", line)), None
+    )
     return UserError(f"nvcc {toolkit.version_text} failed: {first or lines[-1] if lines else 'no output'}")
 
 
@@ -262,7 +268,7 @@ def _run_compiler(command: list[str], out: Path, toolkit: Toolkit | None) -> Non
 
 
 def build_host_library(name: str, sources: Sequence[Path]) -> Path:
-    """Compile ``sources[0]`` with the host compiler; the rest are headers it depends on. Needs neither CUDA nor torch."""
+    """Compile ``sources[0]`` with the host compiler; the rest are headers. Needs neither CUDA nor torch."""
     compiler = find_host_compiler()
     out = cache_dir() / f"{name}-{_product_key(kernel_hash(sources), str(compiler))}.so"
     if not out.exists():

@@ -1,12 +1,13 @@
 """Which CUDA toolkit compiles the kernels, and can it do what is asked?
 
-Looked for in this order: ``SMEM_BENCH_NVCC``, ``CUDA_HOME``/``CUDA_PATH``, ``nvcc`` on PATH, ``/usr/local/cuda``, the wheels of
-the ``toolchain`` extra. The trap: an ``nvcc`` on PATH may be a wrapper script or a link, so its parent folder need not be the
-toolkit; nvcc itself is asked (``--dryrun``) where it lives.
+Looked for in this order: ``SMEM_BENCH_NVCC``, ``CUDA_HOME``/``CUDA_PATH``, ``nvcc`` on PATH, ``/usr/local/cuda``, the
+wheels of the ``toolchain`` extra. The trap: an ``nvcc`` on PATH may be a wrapper script or a link, so its parent folder
+need not be the toolkit; nvcc itself is asked (``--dryrun``) where it lives.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
@@ -21,7 +22,15 @@ from pathlib import Path
 
 from stats.errors import UserError
 
-__all__ = ["MINIMUM_ARCH", "Toolkit", "disassembler", "find_host_compiler", "find_ninja", "find_toolkit", "require_archs"]
+__all__ = [
+    "MINIMUM_ARCH",
+    "Toolkit",
+    "disassembler",
+    "find_host_compiler",
+    "find_ninja",
+    "find_toolkit",
+    "require_archs",
+]
 
 MINIMUM_ARCH = 80  # mma.m16n8k16 with bf16 and cp.async both start at sm_80
 _REMEDY = "install a CUDA toolkit and set CUDA_HOME, or: pip install 'smem-bench[toolchain]'"
@@ -144,10 +153,8 @@ def require_archs(toolkit: Toolkit, archs: list[int]) -> list[int]:
 def disassembler(name: str) -> Path:
     """``cuobjdump`` or ``nvdisasm``: beside nvcc, on PATH, or from the wheels. Raises UserError when absent."""
     places: list[Path | str | None] = []
-    try:
+    with contextlib.suppress(UserError):  # without nvcc, a disassembler alone still reads a cubin
         places.append(find_toolkit().root / "bin" / name)
-    except UserError:
-        pass  # a disassembler alone is enough to read a cubin
     root = wheel_root()
     places += [shutil.which(name), root / "bin" / name if root else None]
     for place in places:

@@ -1,7 +1,8 @@
 """One table, four formats: a terminal table, Markdown, CSV, JSON, all from the same columns and rows.
 
 A column says its key, its heading, its unit and how a number is written; rows are plain mappings, so the JSON form
-holds the numbers unrounded. The trap: nan in JSON is not JSON, so what was not measured is null there and "–" to a reader.
+holds the numbers unrounded. The trap: nan in JSON is not JSON, so what was not measured is null there and "–" to a
+reader.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def render(
     title: str | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> str:
-    """The table as text ending in a newline. ``extra`` goes beside the rows in JSON only; ``title`` on the terminal only."""
+    """The table as text ending in a newline; ``extra`` goes into JSON only, ``title`` on the terminal only."""
     if fmt == "md":
         return _markdown(columns, rows)
     if fmt == "csv":

@@ -1,8 +1,8 @@
 // Where does every element of a tile live in shared memory, and which address does each lane pass to each load?
 //
-// Pure constexpr functions of lane and index, the same for host and device, with no include: the kernels, the bank model,
-// the static assertions and the pictures all call these. Offsets are in bytes from the start of the tile.
-// The trap: a reader that forgets the swizzle of the writer reads other data of the same shape, and no fault tells.
+// Pure constexpr functions of lane and index, the same for host and device, with no include: the kernels, the bank
+// model, the static assertions and the pictures all call these. Offsets are in bytes from the start of the tile. The
+// trap: a reader that forgets the swizzle of the writer reads other data of the same shape, and no fault tells.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -23,9 +23,9 @@ constexpr int MMA_PER_KSTEP = M_FRAGMENTS * N_FRAGMENTS;
 constexpr int A_REGISTERS = 4, B_REGISTERS = 2, C_REGISTERS = 4;
 
 constexpr int ELEMENT_BYTES = 2;
-constexpr int A_PITCH_BYTES = BK * ELEMENT_BYTES;        // As[BM][BK]
-constexpr int B_PITCH_BYTES = BN * ELEMENT_BYTES;        // Bs[BK][BN], natural
-constexpr int BT_PITCH_BYTES = BK * ELEMENT_BYTES;       // BsT[BN][BK], pre-transposed
+constexpr int A_PITCH_BYTES = BK * ELEMENT_BYTES;   // As[BM][BK]
+constexpr int B_PITCH_BYTES = BN * ELEMENT_BYTES;   // Bs[BK][BN], natural
+constexpr int BT_PITCH_BYTES = BK * ELEMENT_BYTES;  // BsT[BN][BK], pre-transposed
 constexpr int A_TILE_BYTES = BM * A_PITCH_BYTES;
 constexpr int B_TILE_BYTES = BK * B_PITCH_BYTES;
 constexpr int STAGE_BYTES = A_TILE_BYTES + B_TILE_BYTES;  // B follows A inside a stage
@@ -50,9 +50,8 @@ LAYOUT_FN int a_offset(bool swizzle, int m, int k) {
   return m * A_PITCH_BYTES + (swizzle ? swizzle_a(m, k) : k) * ELEMENT_BYTES;
 }
 LAYOUT_FN int b_offset(BLayout b_layout, bool swizzle, int k, int n) {
-  return b_layout == BLayout::natural
-             ? k * B_PITCH_BYTES + (swizzle ? swizzle_b(k, n) : n) * ELEMENT_BYTES
-             : n * BT_PITCH_BYTES + (swizzle ? swizzle_bt(n, k) : k) * ELEMENT_BYTES;
+  return b_layout == BLayout::natural ? k * B_PITCH_BYTES + (swizzle ? swizzle_b(k, n) : n) * ELEMENT_BYTES
+                                      : n * BT_PITCH_BYTES + (swizzle ? swizzle_bt(n, k) : k) * ELEMENT_BYTES;
 }
 
 // The fragment map of mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type"):
@@ -83,8 +82,8 @@ LAYOUT_FN int a_load_offset(ReadMode mode, bool swizzle, int m0, int k0, int loa
   return a_offset(swizzle, c.row, c.col);
 }
 
-// The same for the B fragment at (k0, n0), as (k, n). ldmatrix.x2 ignores the addresses of lanes 16..31; they repeat those
-// of lanes 0..15 so that they stay inside the tile. ld.shared from natural B takes one load an element: registers
+// The same for the B fragment at (k0, n0), as (k, n). ldmatrix.x2 ignores the addresses of lanes 16..31; they repeat
+// those of lanes 0..15 so that they stay inside the tile. ld.shared from natural B takes one load an element: registers
 // are packed from loads (0, 1) and (2, 3).
 LAYOUT_FN Coord b_load_coord(ReadMode mode, BLayout b_layout, int k0, int n0, int load, int lane) {
   if (mode == ReadMode::ldmatrix) {

@@ -1,9 +1,10 @@
 // What does the read path cost alone (load_only), what do the mma cost alone (mma_only), and what together (load_mma)?
 //
-// One block holds a ring of three stages of tiles, filled once; the loop then runs the k-steps of a GEMM's main loop with no
-// global memory in it. Every warp writes its start and end clock, keyed by the SM it ran on: the caller takes last end
-// minus first start per SM. The traps: a per-warp span is not the SM's (warps start apart); an xor over an even number of
-// equal passes is zero, so the loop count is odd and the sink of the timed kernel itself can be verified.
+// One block holds a ring of three stages of tiles, filled once; the loop then runs the k-steps of a GEMM's main loop
+// with no global memory in it. Every warp writes its start and end clock, keyed by the SM it ran on: the caller takes
+// last end minus first start per SM. The traps: a per-warp span is not the SM's (warps start apart); an xor over an
+// even number of equal passes is zero, so the loop count is odd and the sink of the timed kernel itself can be
+// verified.
 #include <cuda_runtime.h>
 
 #include "read_path.cuh"
@@ -123,7 +124,10 @@ __global__ void __launch_bounds__(layout::THREADS, 2)
   if constexpr (WORK != load_only) sink = fold(acc);
   // The vote needs every lane's sink, so the end clock is read after the last load or mma has delivered.
   unsigned vote;
-  asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }" : "=r"(vote) : "r"(sink) : "memory");
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
+               : "=r"(vote)
+               : "r"(sink)
+               : "memory");
   span.end_clock = ptx::clock64();
   span.end_ns = ptx::globaltimer_ns();
   span.sm = ptx::sm_id();
@@ -167,9 +171,8 @@ Variant variant(const char* name) {
           reinterpret_cast<const void*>(gather_kernel<MODE, B_LAYOUT, SWIZZLE>)};
 }
 
-#define VARIANT_PAIR(NAME, MODE, LAYOUT)                             \
-  variant<ReadMode::MODE, BLayout::LAYOUT, true>(#NAME),             \
-      variant<ReadMode::MODE, BLayout::LAYOUT, false>(#NAME),
+#define VARIANT_PAIR(NAME, MODE, LAYOUT) \
+  variant<ReadMode::MODE, BLayout::LAYOUT, true>(#NAME), variant<ReadMode::MODE, BLayout::LAYOUT, false>(#NAME),
 const Variant variants[] = {SMEM_VARIANTS(VARIANT_PAIR)};
 constexpr int variant_count = sizeof(variants) / sizeof(variants[0]);
 
@@ -209,8 +212,8 @@ int micro_resources(int index, int work, int shared_bytes_per_block, MicroResour
   return error;
 }
 
-// spans: WarpSpan[blocks * WARPS]; sinks: uint32_t[blocks * THREADS]. micro_resources must have been called for this kernel
-// and shared size: it sets the opt-in.
+// spans: WarpSpan[blocks * WARPS]; sinks: uint32_t[blocks * THREADS]. micro_resources must have been called for this
+// kernel and shared size: it sets the opt-in.
 int micro_launch(int index, int work, int blocks, int shared_bytes_per_block, int loops, const void* tiles, void* spans,
                  void* sinks, void* stream) {
   void* arguments[] = {&tiles, &loops, &spans, &sinks};

@@ -1,8 +1,8 @@
 // How many cycles did every SM spend between two points of a stream, and at what clock?
 //
-// A probe is one block on every SM (its shared memory leaves no room for a second) that reads the SM's cycle counter and
-// the global nanosecond timer. The difference of two probes is what the SM spent in between, whatever its frequency did.
-// `hold` keeps the stream busy while the host enqueues a cell, so that no gap between launches is counted.
+// A probe is one block on every SM (its shared memory leaves no room for a second) that reads the SM's cycle counter
+// and the global nanosecond timer. The difference of two probes is what the SM spent in between, whatever its frequency
+// did. `hold` keeps the stream busy while the host enqueues a cell, so that no gap between launches is counted.
 #include <cuda_runtime.h>
 
 #include "ptx.cuh"
@@ -52,8 +52,8 @@ int probe_prepare(int shared_bytes) {
 }
 int probe_launch(int sm_count, int shared_bytes, void* stamps, void* stream) {
   void* arguments[] = {&stamps};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(probe_kernel), dim3(sm_count), dim3(32), arguments, shared_bytes,
-                          static_cast<cudaStream_t>(stream));
+  return cudaLaunchKernel(reinterpret_cast<const void*>(probe_kernel), dim3(sm_count), dim3(32), arguments,
+                          shared_bytes, static_cast<cudaStream_t>(stream));
 }
 int probe_hold(unsigned long long ns, void* stream) {
   uint64_t duration = ns;

@@ -1,12 +1,12 @@
 // One wrapper an instruction, so that what a kernel says is what the machine runs.
 //
 // Loads are `asm volatile`: the compiler can neither merge two b32 loads into one b64 nor drop one whose value it
-// thinks it knows. Shared-memory addresses are 32-bit offsets of the shared window. The trap: volatile keeps these in order
-// among themselves, so the order in the source is the order of issue that a reader should expect.
+// thinks it knows. Shared-memory addresses are 32-bit offsets of the shared window. The trap: volatile keeps these in
+// order among themselves, so the order in the source is the order of issue that a reader should expect.
 #pragma once
-#include <cstdint>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cstdint>
 
 namespace ptx {
 
@@ -46,10 +46,12 @@ __device__ __forceinline__ uint32_t pack_b16(uint16_t low, uint16_t high) {
 template <typename T>
 __device__ __forceinline__ void mma_m16n8k16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 template <>
-__device__ __forceinline__ void mma_m16n8k16<__nv_bfloat16>(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+__device__ __forceinline__ void mma_m16n8k16<__nv_bfloat16>(float (&c)[4], const uint32_t (&a)[4],
+                                                            const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 template <>
 __device__ __forceinline__ void mma_m16n8k16<__half>(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
@@ -74,11 +76,12 @@ __device__ __forceinline__ uint4 ld_global_16(const void* global) {
   return v;
 }
 __device__ __forceinline__ void st_shared_16(uint32_t shared, uint4 v) {
-  asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(shared), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+  asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(shared), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
 }
 
-// The same value, of unknown origin: a shuffle of a lane with itself. Under register pressure ptxas recomputes an address
-// in the loop instead of keeping it; it cannot recompute what a shuffle returned.
+// The same value, of unknown origin: a shuffle of a lane with itself. Under register pressure ptxas recomputes an
+// address in the loop instead of keeping it; it cannot recompute what a shuffle returned.
 __device__ __forceinline__ uint32_t opaque(uint32_t value) {
   uint32_t same;
   asm volatile("{ .reg .b32 lane; mov.u32 lane, %%laneid; shfl.sync.idx.b32 %0, %1, lane, 31, 0xffffffff; }"

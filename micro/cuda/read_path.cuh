@@ -6,18 +6,18 @@
 //   A2L      ldmatrix.x4      pre-transposed        ldmatrix.x2
 //   A3       ldmatrix.x4      natural               ldmatrix.x2.trans
 //
-// What depends on the lane is computed once, before the loop: a swizzled address is a lane's base plus a constant wherever
-// the constant leaves the swizzle's row bits alone. `steps_are_constant` proves that for every lane and warp at compile
-// time. The trap: a base per k-step costs registers, so only what the swizzle really bends gets one.
+// What depends on the lane is computed once, before the loop: a swizzled address is a lane's base plus a constant
+// wherever the constant leaves the swizzle's row bits alone. `steps_are_constant` proves that for every lane and warp
+// at compile time. The trap: a base per k-step costs registers, so only what the swizzle really bends gets one.
 #pragma once
 #include "layout.cuh"
 #include "ptx.cuh"
 
 // The variants: name, how fragments are read, how B lies in shared memory. micro.cu and gemm.cu expand this one list.
-#define SMEM_VARIANTS(X)            \
-  X(A1, ld_shared, natural)         \
-  X(A2, ld_shared, transposed)      \
-  X(A2L, ldmatrix, transposed)      \
+#define SMEM_VARIANTS(X)       \
+  X(A1, ld_shared, natural)    \
+  X(A2, ld_shared, transposed) \
+  X(A2L, ldmatrix, transposed) \
   X(A3, ldmatrix, natural)
 
 template <layout::ReadMode MODE, layout::BLayout B_LAYOUT, bool SWIZZLE>
@@ -39,11 +39,12 @@ struct ReadPath {
   static LAYOUT_FN int b_first_load(int part) { return part; }
 
   static LAYOUT_FN int a_offset_of(int warp_m, int kstep, int m, int load, int lane) {
-    return layout::a_load_offset(MODE, SWIZZLE, warp_m * layout::WARP_M + m * layout::MMA_M, kstep * layout::MMA_K, load, lane);
+    return layout::a_load_offset(MODE, SWIZZLE, warp_m * layout::WARP_M + m * layout::MMA_M, kstep * layout::MMA_K,
+                                 load, lane);
   }
   static LAYOUT_FN int b_offset_of(int warp_n, int kstep, int n, int load, int lane) {
-    return layout::b_load_offset(MODE, B_LAYOUT, SWIZZLE, kstep * layout::MMA_K, warp_n * layout::WARP_N + n * layout::MMA_N,
-                                 load, lane);
+    return layout::b_load_offset(MODE, B_LAYOUT, SWIZZLE, kstep * layout::MMA_K,
+                                 warp_n * layout::WARP_N + n * layout::MMA_N, load, lane);
   }
   // The constant from a base to the load: what lane 0 of warp 0 would add, the same for every lane.
   static LAYOUT_FN int a_step(int kstep, int m, int load) {
@@ -88,7 +89,7 @@ struct ReadPath {
 #pragma unroll
     for (int row = 0; row < B_ROWS; ++row)
 #pragma unroll
-      for (int part = 0; part < B_PARTS; ++part) 
+      for (int part = 0; part < B_PARTS; ++part)
         b_base[row][part] = ptx::opaque(b_tile + b_base_offset(warp_n, row, part, lane));
   }
 

@@ -1,0 +1,52 @@
+# Everything a person does here has a target; `make help` lists them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+# Extras of pyproject.toml. torch (gpu) is added where an NVIDIA driver is found, the toolkit of wheels where no nvcc is.
+HAVE_DRIVER := $(shell ldconfig -p 2>/dev/null | grep -q libcuda.so.1 && echo yes)
+HAVE_NVCC   := $(shell command -v nvcc >/dev/null 2>&1 || test -x $${CUDA_HOME:-/usr/local/cuda}/bin/nvcc && echo yes)
+HAVE_TORCH  := $(shell $(PYTHON) -c 'import importlib.util as u; print("yes" if u.find_spec("torch") else "")' 2>/dev/null)
+comma := ,
+EXTRAS ?= dev$(if $(and $(HAVE_DRIVER),$(if $(HAVE_TORCH),,yes)),$(comma)gpu)$(if $(HAVE_NVCC),,$(comma)toolchain)
+
+.PHONY: help bench test test-gpu lint format types readme wheel clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+# A torch that the interpreter already has is gigabytes that need not come twice: its folder is put on the venv's path.
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	@if [ -n "$(HAVE_TORCH)" ]; then $(PYTHON) -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])' \
+	  > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/interpreter-torch.pth"; fi
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]'
+	@touch $@
+
+bench: $(VENV)/.installed ## install into .venv, then run micro-bench --do-mma both
+	$(BIN)/micro-bench --do-mma both
+
+test: $(VENV)/.installed ## install into .venv, then run the tests (GPU tests are skipped where there is none)
+	$(BIN)/python -m pytest -n auto
+
+test-gpu: $(VENV)/.installed ## only the tests that need a GPU
+	$(BIN)/python -m pytest -m gpu
+
+lint: $(VENV)/.installed ## ruff, clang-format
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror micro/cuda/* gemm/cuda/*
+
+format: $(VENV)/.installed ## rewrite sources in the project's format
+	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+	$(BIN)/clang-format -i micro/cuda/* gemm/cuda/*
+
+types: $(VENV)/.installed ## mypy
+	$(BIN)/mypy
+
+readme: $(VENV)/.installed ## rebuild every generated block of README.md from results/
+	$(BIN)/bench-stats readme README.md
+
+wheel: $(VENV)/.installed ## build the wheel into dist/
+	$(BIN)/python -m build --wheel
+
+clean: ## remove .venv and build products of this folder
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

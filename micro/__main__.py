@@ -1,0 +1,5 @@
+"""``python -m micro`` is ``micro-bench``."""
+
+from micro.cli import main
+
+main()

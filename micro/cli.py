@@ -1,0 +1,119 @@
+"""``micro-bench``: what does the read path cost, by itself and under the mma?
+
+The bare command runs the micro-benchmark; its subcommands look at the same kernels in other ways. Imports that cost
+time (torch, scipy, matplotlib) happen inside the commands, so that ``--help`` stays quick.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from stats.errors import UserError, run_app
+from stats.tables import FORMATS
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def main() -> None:
+    """Entry point of ``micro-bench``."""
+    run_app(app, "micro-bench")
+
+
+def _choice(option: str, value: str | None, allowed: tuple[str, ...]) -> str | None:
+    if value is not None and value not in allowed:
+        raise UserError(f"{option} {value!r}: choose from {', '.join(allowed)}")
+    return value
+
+
+@app.callback(invoke_without_command=True)
+def bench(
+    ctx: typer.Context,
+    do_mma: str = typer.Option(
+        None, "--do-mma", metavar="0|1|both", help="0: load only. 1: load and mma. both: and mma alone."
+    ),
+    variants: str = typer.Option(
+        None, "--variants", metavar="A1,A2,A2L,A3", help="Variants, in the order of the table."
+    ),
+    swizzle: str = typer.Option(None, "--swizzle", metavar="on|off|both", help="Layout of the tiles in shared memory."),
+    blocks_per_sm: int = typer.Option(None, "--blocks-per-sm", metavar="1|2", help="Resident blocks of 8 warps."),
+    launches: int = typer.Option(None, "--launches", help="Launches measured as one cell."),
+    processes: int = typer.Option(None, "--processes", help="Fresh processes: the n of every interval."),
+    device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
+    clocks: str = typer.Option(None, "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."),
+    config: str = typer.Option(
+        "micro", "--config", metavar="FILE|NAME", help="A YAML file, or the name of one in configs/."
+    ),
+    out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here."),
+    resume: bool = typer.Option(False, "--resume", help="Continue the record in --out."),
+    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+) -> None:
+    """Measure the shared-memory read path of tensor-core fragments; without a GPU, predict it."""
+    if ctx.invoked_subcommand is not None:
+        return
+    _choice("--format", fmt, FORMATS)
+    overrides: dict[str, Any] = {
+        "do_mma": _choice("--do-mma", do_mma, ("0", "1", "both")),
+        "swizzle": _choice("--swizzle", swizzle, ("on", "off", "both")),
+        "clocks": _choice("--clocks", clocks, ("auto", "lock", "monitor")),
+        "blocks_per_sm": blocks_per_sm,
+        "launches": launches,
+        "processes": processes,
+    }
+    from micro.variants import parse_variants
+
+    if variants is not None:
+        overrides["variants"] = parse_variants(variants)
+    from micro.config import MicroConfig
+    from micro.device import cuda_device_count, require_gpu
+    from stats.config import load_config, with_overrides
+
+    chosen = with_overrides(load_config(config, MicroConfig), {k: v for k, v in overrides.items() if v is not None})
+    if cuda_device_count() == 0:
+        if out is not None:
+            raise UserError("--out: there is no CUDA device, so nothing is measured and there is nothing to record")
+        sys.stdout.write(_predicted(chosen, fmt))
+        return
+    require_gpu(device)
+    from micro.run import run_micro
+    from stats.progress import TerminalProgress
+
+    record = run_micro(chosen, device_index=device, out=out, resume=resume, progress=TerminalProgress())
+    sys.stdout.write(_measured(record, fmt))
+
+
+def _with_heading(lines: list[str], fmt: str, body: str, after: list[str]) -> str:
+    if fmt == "table":
+        return "\n".join(lines) + "\n\n" + body + "\n" + "".join(line + "\n" for line in after)
+    if fmt == "md":
+        return "\n".join(f"{line}  " for line in lines) + "\n\n" + body + "\n" + "".join(line + "\n" for line in after)
+    return body
+
+
+def _measured(record: Any, fmt: Any) -> str:
+    from micro.results import COLUMNS, UNITS_LINE, heading_lines, measured_rows
+    from stats.tables import render
+
+    lines = heading_lines(record)
+    body = render(COLUMNS, measured_rows(record), fmt, extra={"measured": True, "heading": lines})
+    return _with_heading(lines, fmt, body, [UNITS_LINE])
+
+
+def _predicted(config: Any, fmt: Any) -> str:
+    from micro.results import PREDICTION_COLUMNS, prediction_rows
+    from micro.run import newest_record
+    from stats.config import results_folders
+    from stats.tables import render
+
+    lines = ["PREDICTED, NOT MEASURED: no CUDA device is visible; computed from the addresses alone"]
+    rows = prediction_rows(list(config.variants), config.swizzles)
+    record = newest_record(results_folders())
+    text = _with_heading(
+        lines, fmt, render(PREDICTION_COLUMNS, rows, fmt, extra={"measured": False, "heading": lines}), []
+    )
+    if record is None or fmt not in ("table", "md"):
+        return text
+    return f"{text}\nNewest recorded run: {record.path}\n{_measured(record, fmt)}"

@@ -1,0 +1,38 @@
+"""What a configuration of the micro-benchmark may say; the trial part is common to all experiments."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from micro.variants import VARIANTS
+from stats.config import TrialConfig
+
+__all__ = ["DoMma", "MicroConfig", "SwizzleChoice"]
+
+DoMma = Literal["0", "1", "both"]
+SwizzleChoice = Literal["on", "off", "both"]
+
+
+class MicroConfig(TrialConfig):
+    """``configs/micro.yaml`` and its kin."""
+
+    variants: list[Literal["A1", "A2", "A2L", "A3"]] = Field(default_factory=lambda: list(VARIANTS), min_length=1)
+    swizzle: SwizzleChoice = "both"
+    do_mma: DoMma = "both"
+    blocks_per_sm: Literal[1, 2] = 2
+    loops: int = Field(default=101, ge=1, le=100_001)  # passes over the ring of tiles in one launch
+    launches: int = Field(default=1, ge=1, le=1000)  # launches measured as one cell
+
+    @field_validator("variants")
+    @classmethod
+    def _no_repeats(cls, names: list[str]) -> list[str]:
+        if len(set(names)) != len(names):
+            raise ValueError("a variant is given twice")
+        return names
+
+    @property
+    def swizzles(self) -> list[bool]:
+        """Swizzle on first, as tables show it."""
+        return {"on": [True], "off": [False], "both": [True, False]}[self.swizzle]

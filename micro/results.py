@@ -1,0 +1,142 @@
+"""From a record of the micro-benchmark to its table: L, M, T per variant, the rate, the overlap, the prediction.
+
+Everything is computed from the cells and the header's static facts, so it needs no GPU and no torch.
+hidden = (L + M − T) / min(L, M): 100 % when the shorter of load and mma vanishes behind the other, negative when the
+two together cost more than one after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from micro.arm_names import MMA_ARM, Work, arm_name, parse_arm
+from micro.device import SHARED_BYTES_PER_CLK
+from stats.attempts import final_cells
+from stats.levels import Level, arm_level
+from stats.records import Record
+from stats.tables import Column
+
+__all__ = ["COLUMNS", "PREDICTION_COLUMNS", "heading_lines", "measured_rows", "prediction_rows"]
+
+COLUMNS = [
+    Column("variant", "variant", align="left"),
+    Column("swizzle", "swz", align="left"),
+    Column("load", "L"),
+    Column("mma", "M"),
+    Column("load_mma", "T"),
+    Column("bytes_per_clk", "B/clk/SM", ".1f"),
+    Column("percent_of_limit", "% of 128", ".1f"),
+    Column("hidden_percent", "hidden %", ".0f"),
+    Column("predicted", "pred. L", ".0f"),
+    Column("error_percent", "error %", "+.2f"),
+    Column("wavefronts", "wavefr.", "d"),
+    Column("instructions", "loads", "d"),
+]
+UNITS_LINE = (
+    "L load only, M mma only, T load+mma: SM cycles per warp k-step (16 mma), with 95 % interval; "
+    "pred. L: predicted from the addresses; error: measured L against it"
+)
+PREDICTION_COLUMNS = [
+    Column("variant", "variant", align="left"),
+    Column("swizzle", "swz", align="left"),
+    Column("predicted", "predicted L (cycles per warp k-step)", ".0f"),
+    Column("bytes_per_clk", "predicted B/clk/SM", ".1f"),
+    Column("percent_of_limit", "% of 128", ".1f"),
+    Column("wavefronts", "wavefronts", "d"),
+    Column("instructions", "load instructions", "d"),
+]
+
+
+def _per_kstep(cell: Any) -> float:
+    return float(cell.values.get("cycles_per_kstep", math.nan))
+
+
+def _level(record: Record, arm: str) -> Level | None:
+    return arm_level(record, arm, _per_kstep) if arm in record.arm_names else None
+
+
+def measured_rows(record: Record) -> list[dict[str, Any]]:
+    """One row per variant and swizzle that the record holds; absent figures are None."""
+    keys: list[tuple[str, bool]] = []
+    static = {arm.name: arm.static for arm in record.header.arms}
+    for name in record.arm_names:
+        parsed = parse_arm(name)
+        if parsed and parsed[:2] not in keys:
+            keys.append(parsed[:2])
+    mma = _level(record, MMA_ARM)
+    return [_row(record, static, variant, swizzle, mma) for variant, swizzle in keys]
+
+
+def _row(
+    record: Record, static: dict[str, dict[str, Any]], variant: str, swizzle: bool, mma: Level | None
+) -> dict[str, Any]:
+    load_arm, both_arm = arm_name(variant, swizzle, Work.LOAD), arm_name(variant, swizzle, Work.LOAD_MMA)
+    load, both = _level(record, load_arm), _level(record, both_arm)
+    facts = static.get(load_arm) or static.get(both_arm) or {}
+    row: dict[str, Any] = {
+        "variant": variant,
+        "swizzle": "on" if swizzle else "off",
+        "load": load.text() if load else None,
+        "mma": mma.text() if mma else None,
+        "load_mma": both.text() if both else None,
+        "wavefronts": facts.get("wavefronts"),
+        "instructions": facts.get("load_instructions"),
+    }
+    for key, level in (("load", load), ("mma", mma), ("load_mma", both)):
+        if level:
+            row |= {f"{key}_mean": level.mean, f"{key}_low": level.low, f"{key}_high": level.high}
+    if load:
+        rate = facts["bytes"] / load.mean
+        predicted = static[load_arm]["predicted_cycles"]
+        row |= {
+            "bytes_per_clk": rate,
+            "percent_of_limit": 100 * rate / SHARED_BYTES_PER_CLK,
+            "predicted": predicted,
+            "error_percent": 100 * (load.mean / predicted - 1),
+        }
+    if load and mma and both:
+        row["hidden_percent"] = 100 * (load.mean + mma.mean - both.mean) / min(load.mean, mma.mean)
+    return row
+
+
+def heading_lines(record: Record) -> list[str]:
+    """Device, clocks, measured clock, sources and the size of the run: what stands above every table."""
+    header = record.header
+    cells = final_cells(record)
+    lines = []
+    if header.device:
+        lines.append(
+            f"measured on {header.device.name} (sm_{header.device.compute_capability.replace('.', '')}, "
+            f"{header.device.sm_count} SMs), {header.workload.get('blocks_per_sm')} blocks per SM"
+        )
+    clocks = [cell.clock_mhz for cell in cells if math.isfinite(cell.clock_mhz)]
+    measured = f"{min(clocks):.0f}–{max(clocks):.0f} MHz measured" if clocks else "clock not measured"
+    lines.append(f"clocks: {header.clocks.label}; {measured}")
+    processes = len({cell.process for cell in cells})
+    blocks = len({(cell.process, cell.block) for cell in cells})
+    size = f"{processes} fresh processes" if processes != 1 else "1 process (intervals are conditional on this process)"
+    lines.append(f"{size}, {blocks} blocks of {len(header.arms)} arms; kernel sources {header.source_hash}")
+    return lines
+
+
+def prediction_rows(variants: list[str], swizzles: list[bool]) -> list[dict[str, Any]]:
+    """The load-only prediction of each variant, from the addresses alone."""
+    from micro.predict import predict_load_only
+
+    rows = []
+    for swizzle in swizzles:
+        for variant in variants:
+            found = predict_load_only(variant, swizzle)
+            rows.append(
+                {
+                    "variant": variant,
+                    "swizzle": "on" if swizzle else "off",
+                    "predicted": found.cycles,
+                    "bytes_per_clk": found.bytes_per_clk_per_sm,
+                    "percent_of_limit": found.percent_of_limit,
+                    "wavefronts": found.wavefronts,
+                    "instructions": found.instructions,
+                }
+            )
+    return rows

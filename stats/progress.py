@@ -1,0 +1,101 @@
+"""What a run tells while it goes: a protocol of five calls, silence, and a bar on a terminal.
+
+The bar appears only where stderr is a terminal; notes (a refused clock lock, another process on the GPU) are printed
+on stderr either way, and stdout stays free for results. rich is imported only when a bar is drawn.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from stats.schema import CellRow
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichBar
+
+__all__ = ["Progress", "Silent", "TerminalProgress"]
+
+
+class Progress(Protocol):
+    """What the runner calls, always from the thread that runs it."""
+
+    def begin(self, cells: int, done: int) -> None:
+        """The run will have ``cells`` cells, of which ``done`` come from an earlier part of it."""
+
+    def status(self, text: str) -> None:
+        """What is going on now."""
+
+    def advance(self, row: CellRow) -> None:
+        """One more cell is in the record."""
+
+    def note(self, text: str) -> None:
+        """Something that the user should know."""
+
+    def end(self) -> None:
+        """The run is over, in whatever way."""
+
+
+class Silent:
+    """Says nothing at all."""
+
+    def begin(self, cells: int, done: int) -> None:
+        """Say nothing."""
+
+    def status(self, text: str) -> None:
+        """Say nothing."""
+
+    def advance(self, row: CellRow) -> None:
+        """Say nothing."""
+
+    def note(self, text: str) -> None:
+        """Say nothing."""
+
+    def end(self) -> None:
+        """Say nothing."""
+
+
+class TerminalProgress(Silent):
+    """Notes on ``stream`` (stderr); a bar with the time left if that is a terminal."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream if stream is not None else sys.stderr
+        self._bar: RichBar | None = None
+
+    def begin(self, cells: int, done: int) -> None:
+        """Draw the bar."""
+        if not self._stream.isatty():
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichBar
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._bar = RichBar(*columns, console=Console(file=self._stream), transient=True)
+        self._bar.add_task("starting", total=cells, completed=done)
+        self._bar.start()
+
+    def status(self, text: str) -> None:
+        """Write ``text`` before the bar, or on a line while there is none (the first process may build for minutes)."""
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], description=text)
+        elif self._stream.isatty():
+            self.note(text)
+
+    def advance(self, row: CellRow) -> None:
+        """Move the bar by one cell."""
+        if self._bar is not None:
+            self._bar.advance(self._bar.task_ids[0])
+
+    def note(self, text: str) -> None:
+        """Print ``text`` on a line of its own."""
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(text, file=self._stream, flush=True)
+
+    def end(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

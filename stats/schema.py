@@ -1,0 +1,194 @@
+"""What a record holds: the header, the cells, the arms that could not run, the events of the processes.
+
+These are the only names and types that the runner, the inference and the reports share. Times are in ns, clocks in MHz,
+cycles in SM clocks; a figure that was not measured is nan. The trap: fields may be added, with a default that an old
+record can live with; taking one away or changing its meaning needs a new ``SCHEMA_VERSION``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "ArmInfo",
+    "Cell",
+    "CellRow",
+    "ClockState",
+    "Device",
+    "Header",
+    "ProcessEvent",
+    "ProcessRow",
+    "Record",
+    "SkipRow",
+    "without_nan",
+]
+
+SCHEMA_VERSION = 1
+
+ProcessEvent = Literal["start", "end", "failed", "interrupted", "resumed", "complete"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What an arm returns: ``launches`` launches measured as one.
+
+    ``time_ns`` and ``sm_cycles`` are totals over the launches (``sm_cycles``: mean over the SMs); either may be nan
+    where the arm cannot measure it, never both. ``clock_mhz`` is the measured average SM clock. ``values`` holds
+    further figures by name, with the unit in the name.
+    """
+
+    time_ns: float
+    sm_cycles: float
+    launches: int
+    clock_mhz: float = math.nan
+    values: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CellRow:
+    """One finished cell with its place in the design of the run and the state of the device around it."""
+
+    process: int
+    block: int
+    position: int
+    arm: str
+    launches: int
+    time_ns: float
+    sm_cycles: float
+    clock_mhz: float = math.nan
+    temperature_c: float = math.nan
+    power_w: float = math.nan
+    nvml_clock_mhz: float = math.nan
+    throttle_reasons: tuple[str, ...] = ()
+    other_processes: int = 0  # -1: not known
+    started_s: float = math.nan  # since the start of its process
+    attempt: int = 0  # of this process index: a repeated process stays in the record
+    values: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SkipRow:
+    """An arm that did not run, and why."""
+
+    arm: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ProcessRow:
+    """The start, end or failure of one fresh process, or the end of the run (``process`` -1)."""
+
+    process: int
+    event: ProcessEvent
+    attempt: int = 0
+    detail: str = ""
+    other_processes: int = 0  # -1: not known
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Device(_Model):
+    """The GPU that was measured."""
+
+    name: str
+    uuid: str
+    compute_capability: str  # "9.0"
+    sm_count: int
+    driver: str = "unknown"
+
+
+class ClockState(_Model):
+    """What was asked of the clocks, and what was done. ``label`` is what every output prints."""
+
+    requested: Literal["lock", "monitor", "auto"]
+    effective: Literal["lock", "monitor"]
+    locked_sm_mhz: int | None = None
+    locked_memory_mhz: int | None = None
+    label: str
+
+
+class ArmInfo(_Model):
+    """One arm: its name and what is known of it without running it (registers, wavefronts, ...)."""
+
+    name: str
+    static: dict[str, Any] = Field(default_factory=dict)
+
+
+class Header(_Model):
+    """Everything that was fixed before the first cell."""
+
+    kind: Literal["header"] = "header"
+    schema_version: int = SCHEMA_VERSION
+    tool: str  # "micro-bench", "gemm-bench", or the caller's own name
+    created_utc: str  # ISO 8601
+    run_id: str
+    device: Device | None = None
+    software: dict[str, str] = Field(default_factory=dict)  # python, torch, cuda_runtime, nvcc, smem_bench
+    git_commit: str = "unknown"
+    git_dirty: bool = False
+    source_hash: str = "none"  # of kernel sources and flags
+    build_flags: list[str] = Field(default_factory=list)
+    config: dict[str, Any] = Field(default_factory=dict)
+    seed: int
+    clocks: ClockState
+    arms: list[ArmInfo]
+    reference: str  # the arm that has a twin
+    twin: str | None = None  # name of the A/A twin arm
+    comparisons: list[tuple[str, str]] = Field(default_factory=list)  # the declared family
+    margin_percent: float = 0.5  # equivalence margin, fixed before the run
+    processes: int
+    blocks: int
+    launches: int | None = None
+    l2_mode: Literal["hot", "flushed"] = "hot"
+    workload: dict[str, Any] = Field(default_factory=dict)  # what must agree for two records to be comparable
+
+
+@dataclass
+class Record:
+    """A record in memory: header, cells, skipped arms, process events, and what was wrong with the file."""
+
+    header: Header
+    path: Path | None = None
+    cells: list[CellRow] = field(default_factory=list)
+    skips: list[SkipRow] = field(default_factory=list)
+    events: list[ProcessRow] = field(default_factory=list)
+    torn_line: int | None = None  # number of a last line that did not parse
+
+    def add(self, row: CellRow | SkipRow | ProcessRow) -> None:
+        """Add a row to the list of its kind."""
+        if isinstance(row, CellRow):
+            self.cells.append(row)
+        elif isinstance(row, SkipRow):
+            self.skips.append(row)
+        else:
+            self.events.append(row)
+
+    @property
+    def arm_names(self) -> list[str]:
+        """Names of the declared arms, in the order of the header."""
+        return [arm.name for arm in self.header.arms]
+
+    @property
+    def name(self) -> str:
+        """How outputs call the record: the file's stem, or the run id."""
+        return self.path.stem if self.path is not None else self.header.run_id
+
+
+def without_nan(value: Any) -> Any:
+    """The value with null for every float that is not finite, since JSON has no nan, and lists for tuples."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_nan(item) for item in value]
+    return value
