@@ -12,6 +12,7 @@ import io
 import json
 import math
 import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -79,19 +80,34 @@ def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], titl
     from rich import box
     from rich.console import Console
     from rich.markup import escape
+    from rich.measure import Measurement
     from rich.table import Table
 
     out = io.StringIO()
     console = Console(file=out, width=shutil.get_terminal_size((120, 24)).columns, highlight=False, emoji=False)
-    shown = [column for column in columns if column.min_width <= console.width]
-    table = Table(
-        box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False, title=title, title_justify="left", show_edge=False
-    )
-    for column in shown:
-        table.add_column(column.heading, justify=column.align, overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(column.text(row)) for column in shown))
-    console.print(table)
+    columns = [column for column in columns if column.min_width <= console.width]
+    cells = [[column.text(row) for column in columns] for row in rows]
+
+    def table(*, narrow: bool) -> Table:
+        padding = (0, 0) if narrow else (0, 0, 0, 1)
+        made = Table(
+            box=box.SIMPLE_HEAD, padding=padding, pad_edge=False, title=title, title_justify="left", show_edge=False
+        )
+        for i, column in enumerate(columns):
+            # A heading may break between words; a figure broken over two lines would be read as two.
+            width = max(len(text) for text in (*column.heading.split(), *(line[i] for line in cells), " "))
+            heading = "\n".join(textwrap.wrap(column.heading, width)) if narrow else column.heading
+            made.add_column(heading, justify=column.align, no_wrap=True)
+        for line in cells:
+            made.add_row(*(escape(text) for text in line))
+        return made
+
+    unbounded = console.options.update(max_width=10_000)
+    shown = table(narrow=False)
+    if Measurement.get(console, unbounded, shown).maximum > console.width:
+        shown = table(narrow=True)
+        console.width = max(console.width, Measurement.get(console, unbounded, shown).maximum)
+    console.print(shown)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
