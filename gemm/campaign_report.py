@@ -87,7 +87,7 @@ def _truths(record: Record) -> dict[str, float]:
 
 
 def judge(records: Sequence[Record]) -> list[Judged]:
-    """Every pair of every record in both metrics, each judged alone. Raises UserError for a record of something else."""
+    """Every pair of every record in both metrics, each judged alone. Raises UserError for another kind of record."""
     found = []
     for record in records:
         if record.header.tool != CAMPAIGN_TOOL:

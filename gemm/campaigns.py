@@ -2,7 +2,7 @@
 
 Many pairs of arms of the same kernel run in one record, each arm from a separately loaded copy of the library. In `aa`
 that is all; in `inject` every cell ends in a spin, and the first arm's is longer by a known number of SM cycles. The
-trap: the promise is made per pair, so each pair is judged alone and not as one family, and pairs share no arm and no copy.
+trap: the promise is made per pair, so each pair is judged alone and not as one family, and pairs share nothing.
 """
 
 from __future__ import annotations
