@@ -14,10 +14,12 @@ from typing import Any
 
 import typer
 
+from micro import cli_counters
 from stats.errors import UserError, run_app
 from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+cli_counters.register(app)
 
 
 def main() -> None:
