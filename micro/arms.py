@@ -212,6 +212,7 @@ def micro_arms(
         device=bench.device,
         software={"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": bench.built.nvcc},
         source_hash=bench.built.source_hash,
+        sources=list(bench.built.sources),
         build_flags=list(bench.built.flags),
         workload={"kernel": "micro", "dtype": "bf16", "blocks_per_sm": blocks_per_sm, "ksteps_per_warp": bench.ksteps},
     )

@@ -14,12 +14,13 @@ from typing import Any
 
 import typer
 
-from micro import cli_counters
+from micro import cli_counters, cli_instructions, cli_static
 from stats.errors import UserError, run_app
 from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-cli_counters.register(app)
+for part in (cli_static, cli_instructions, cli_counters):
+    part.register(app)
 
 
 def main() -> None:
