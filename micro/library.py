@@ -56,7 +56,8 @@ def random_tiles(stages: int, sizes: Constants, rng: np.random.Generator) -> Til
 
     def bits(*shape: int) -> NDArray[np.uint16]:
         values: NDArray[np.float32] = rng.standard_normal(shape, dtype=np.float32)
-        found: NDArray[np.uint16] = (values.view(np.uint32) >> 16).astype(np.uint16)
+        upper: NDArray[np.uint32] = values.view(np.uint32) >> 16
+        found: NDArray[np.uint16] = upper.astype(np.uint16)
         return found
 
     return Tiles(bits(stages, sizes.bm, sizes.bk), bits(stages, sizes.bk, sizes.bn))
