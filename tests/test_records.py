@@ -220,7 +220,7 @@ def test_empty_absent_and_folder(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=80), st.integers(0, 2000), st.integers(0, 60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_any_damage_is_read_or_refused_in_one_line(
     tmp_path_factory: pytest.TempPathFactory, noise: bytes, at: int, cut: int
 ) -> None:
@@ -250,7 +250,7 @@ _JSON = st.recursive(
         st.sampled_from([*CellRow.__dataclass_fields__, *ProcessRow.__dataclass_fields__, "reason", "kind"]), _JSON
     ),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_any_row_is_read_or_refused_in_one_line(
     tmp_path_factory: pytest.TempPathFactory, kind: str, fields: dict[str, object]
 ) -> None:
@@ -318,6 +318,7 @@ try:
             written += 1
 except UserError as error:
     print(written, error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 """
 
 
@@ -362,6 +363,25 @@ def test_a_record_that_another_run_writes_is_not_continued(tmp_path: Path) -> No
         RecordWriter(path, header(), resume=True)
     with RecordWriter(path, header(), resume=True) as writer:
         writer.append(cell())
+
+
+def test_header_that_finds_no_space_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_fd: int, _line: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("stats.records.os.write", full)
+    with pytest.raises(UserError, match=r"writing failed \(No space left on device\)"):
+        RecordWriter(tmp_path / "a.jsonl", header())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(_fd: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("stats.records.fcntl.flock", no_locks)
+    written(tmp_path / "a.jsonl", *ROWS)
+    assert len(read_record(tmp_path / "a.jsonl").cells) == 2
 
 
 def test_newest_first_passes_over_what_is_no_record(tmp_path: Path) -> None:
