@@ -10,7 +10,6 @@ import math
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -115,17 +114,6 @@ class _BadlyClosed(Arm):
 
 def badly_closed(how: str) -> dict[str, Callable[[], Cell]]:
     return {"A": _BadlyClosed("A", how), "B": Arm("B")}
-
-
-def dies_between_cells() -> dict[str, Callable[[], Cell]]:
-    """Arm A answers and ends its process a moment later, when nobody asks for anything."""
-    good = Arm("A")
-
-    def last_words() -> Cell:
-        threading.Timer(0.05, os._exit, (9,)).start()
-        return good()
-
-    return {"A": last_words, "B": Arm("B")}
 
 
 class _LocalError(BenchError):

@@ -102,7 +102,7 @@ def test_every_cut_of_a_record_is_read_or_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     whole = written(path, *ROWS)
     header_end = whole.index(b"\n") + 1
-    for length in range(len(whole)):
+    for length in [*range(0, header_end, 25), *range(header_end - 1, len(whole))]:
         path.write_bytes(whole[:length])
         if length < header_end:
             with pytest.raises(UserError, match=r"empty|cut off"):
@@ -118,11 +118,14 @@ def test_every_cut_of_a_record_is_read_or_refused(tmp_path: Path) -> None:
         assert record.torn_line == (complete_rows + 2 if torn else None)
 
 
-def test_resume_after_every_cut_gives_whole_lines(tmp_path: Path) -> None:
+def test_resume_after_a_cut_anywhere_gives_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     whole = written(path, *ROWS)
-    header_end = whole.index(b"\n") + 1
-    for length in range(header_end, len(whole) + 1):
+    ends = [at + 1 for at, byte in enumerate(whole) if byte == ord("\n")]
+    # Around each end of line, and in the middle of lines.
+    for length in sorted({end + near for end in ends for near in (-2, -1, 0, 1, 40)}):
+        if not ends[0] <= length <= len(whole):
+            continue
         path.write_bytes(whole[:length])
         before = read_record(path)
         with RecordWriter(path, header(seed=9), resume=True) as writer:
