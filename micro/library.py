@@ -55,10 +55,8 @@ def random_tiles(stages: int, sizes: Constants, rng: np.random.Generator) -> Til
     """Fresh normal values as bf16 bits (the upper half of a float32)."""
 
     def bits(*shape: int) -> NDArray[np.uint16]:
-        values: NDArray[np.float32] = rng.standard_normal(shape, dtype=np.float32)
-        upper: NDArray[np.uint32] = values.view(np.uint32) >> 16
-        found: NDArray[np.uint16] = upper.astype(np.uint16)
-        return found
+        values = rng.standard_normal(shape, dtype=np.float32).view(np.uint32)
+        return np.right_shift(values, 16).astype(np.uint16)
 
     return Tiles(bits(stages, sizes.bm, sizes.bk), bits(stages, sizes.bk, sizes.bn))
 
