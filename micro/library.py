@@ -48,7 +48,8 @@ class Tiles:
         """As ``micro.cu`` reads them: per stage A, then B in its layout; uint16 [stages, elements]."""
         b = self.b if b_layout is BLayout.NATURAL else np.swapaxes(self.b, 1, 2)
         stages = len(self.a)
-        return np.concatenate([self.a.reshape(stages, -1), b.reshape(stages, -1)], axis=1).copy()
+        packed: NDArray[np.uint16] = np.concatenate([self.a.reshape(stages, -1), b.reshape(stages, -1)], axis=1)
+        return packed
 
 
 def random_tiles(stages: int, sizes: Constants, rng: np.random.Generator) -> Tiles:
