@@ -29,8 +29,9 @@ __all__ = ["Option", "Plan", "half_width", "plan", "power_of_verdict", "t_power"
 
 PROCESS_COUNTS = (6, 8, 10, 12, 16, 20, 24, 32)
 MOST_BLOCKS = 10_000
+LARGEST_EFFECT = 100.0  # standard deviations of a process mean; what it does not show, nothing shows
 CLAIM_PROCESSES = 8  # the default for a claim; fewer are planned only when asked
-SIMULATED = 8_000  # repetitions behind a promised power: its standard error is below .0056
+SIMULATED = 8_000  # repetitions behind a promised power: its standard error is below .008
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,9 @@ def t_power(effect: float, spread: float, processes: int, alpha: float = 0.05) -
 
 @lru_cache(maxsize=64)
 def _simulated_units(processes: int) -> Floats:
-    return np.random.default_rng(processes).standard_normal((SIMULATED, processes))
+    # Above 12 processes the pairs of processes behind Hodges-Lehmann grow; half as many repetitions will do.
+    repetitions = SIMULATED if processes <= intervals.EXACT_FLIP_LIMIT else SIMULATED // 2
+    return np.random.default_rng(processes).standard_normal((repetitions, processes))
 
 
 @lru_cache(maxsize=1024)
@@ -89,13 +92,17 @@ def _verdict_power(effect_in_spreads: float, processes: int, alpha: float, famil
 @lru_cache(maxsize=256)
 def _needed_effect(power: float, processes: int, alpha: float, family: int) -> float:
     """Effect, in standard deviations of a process mean, that the verdict finds with this power; inf when never."""
-    # The t test alone needs less; a family at Bonferroni's level never needs eight times as much.
+    # The t test alone needs less.
     low = minimum_detectable_effect(1.0, processes, alpha=alpha, power=power)
-    high = 8 * low
-    if not math.isfinite(low) or _verdict_power(high, processes, alpha, family) < power:
+    high = 1.5 * low
+    if not math.isfinite(low):
         return math.inf
-    while high - low > 0.005 * high:  # finer than the simulation can tell
-        middle = low + (high - low) / 4  # the answer is near the lower end
+    while _verdict_power(high, processes, alpha, family) < power:
+        low, high = high, 1.5 * high
+        if not high < LARGEST_EFFECT:
+            return math.inf
+    while high - low > 0.01 * high:  # finer than the simulation can tell
+        middle = (low + high) / 2
         low, high = (low, middle) if _verdict_power(middle, processes, alpha, family) >= power else (middle, high)
     return high
 
