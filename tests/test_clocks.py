@@ -355,3 +355,20 @@ def test_reason_names_are_those_of_the_bits_in_nvml() -> None:
         ("display_clock_setting", pynvml.nvmlClocksThrottleReasonDisplayClockSetting),
     ):
         assert nvml_module._REASONS[bit] == name
+
+
+@pytest.mark.parametrize("mode", ["lock", "auto"])
+def test_a_shared_gpu_can_forbid_the_lock(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SMEM_BENCH_NEVER_LOCK", "1")
+    fake = FakeNvml()
+    with Clocks(mode, uuid=UUID, nvml=fake) as clocks:
+        assert clocks.state.label == "monitor (lock refused: SMEM_BENCH_NEVER_LOCK is set)"
+    assert fake.calls == []
+
+
+def test_nothing_is_locked_unless_asked() -> None:
+    from stats.config import TrialConfig
+    from stats.spec import TrialSpec
+
+    assert TrialConfig().clocks == "monitor"
+    assert TrialSpec(tool="t", reference="a").clocks == "monitor"
