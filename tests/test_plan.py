@@ -122,6 +122,14 @@ def test_power_of_verdict() -> None:
     assert power_of_verdict(9.0, 1.0, 5) == 0  # five signs cannot reach .05
 
 
+def test_what_no_effect_shows_is_out_of_reach() -> None:
+    from stats.plan import _needed_effect
+
+    assert _needed_effect(0.8, 5, 0.05, 1) == math.inf
+    assert 1 < _needed_effect(0.8, 8, 0.05, 1) < 1.5
+    assert _needed_effect(0.8, 6, 0.05, 100) > 2 * _needed_effect(0.8, 6, 0.05, 1)
+
+
 def test_the_hardest_pair_decides() -> None:
     record = make_record({"A1": 0.0, "A2": 0.0, "A3": 0.0}, processes=20)
     cells = [
