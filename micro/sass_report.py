@@ -2,7 +2,7 @@
 
 The main loop's instructions are counted and divided by the k-steps the loop holds, so that unrolling does not matter.
 k-steps come from the code twice, from the mma and from the bytes the loads move, and the two must agree; with loads
-alone the bytes decide. The trap: counting ``LDS|LDSM`` over a whole kernel, as the eye does, also counts loads before
+alone the bytes decide. The traps: counting ``LDS|LDSM`` over a whole kernel, as the eye does, also counts loads before
 and after the loop, and finds the right number in a kernel whose loop is empty.
 """
 
@@ -76,6 +76,7 @@ CATEGORIES = (
     "local",
     "control",
     "NOP",
+    "never",
     "other",
 )
 
@@ -83,6 +84,8 @@ CATEGORIES = (
 def category(instruction: Instruction) -> str:
     """The column an instruction is counted in. Raises SassError for a form of LDS or LDSM that is not known."""
     base, modifiers = instruction.base, set(instruction.modifiers)
+    if instruction.guard in ("!PT", "!UPT"):
+        return "never"  # ptxas puts `@!PT LDS RZ, [RZ]` before predicated cp.async: an issue slot, not a load
     if base == "LDS":
         widths = [_LDS_BITS[m] for m in modifiers if m in _LDS_BITS]
         if len(widths) > 1 or modifiers - set(_LDS_BITS):

@@ -17,7 +17,7 @@ from stats.tables import Column, Format, render
 
 __all__ = ["banks_text", "sass_text"]
 
-_SHOWN = ("HMMA", "PRMT", "LOP3", "IMAD", "LEA", "IADD", "BAR", "LDGSTS", "NOP")
+_SHOWN = ("HMMA", "PRMT", "LOP3", "IMAD", "LEA", "IADD", "BAR", "LDGSTS", "NOP", "never")
 _BANKS_TITLE = "bank model (a prediction): wavefronts per warp and k-step"
 
 
