@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from micro.cubin import Resources, read_resources
 from micro.layout import layout
@@ -30,9 +30,11 @@ __all__ = [
     "analyse_cubin",
     "category",
     "count_loop",
-    "over_architectures",
+    "in_parallel",
     "registers_folded",
 ]
+
+Item = TypeVar("Item")
 
 _WARP = 32
 _LDS_BITS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128}
@@ -280,7 +282,7 @@ def analyse_cubin(
     return kernels
 
 
-def over_architectures(work: Callable[[int], list[Kernel]], archs: list[int]) -> list[Kernel]:
-    """``work`` (compile and analyse) for every architecture, a thread per core; results in the order of ``archs``."""
+def in_parallel(work: Callable[[Item], list[Kernel]], items: Iterable[Item]) -> list[Kernel]:
+    """``work`` (compile and analyse) for every item, a thread per core; results in the order of ``items``."""
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        return [kernel for kernels in pool.map(work, archs) for kernel in kernels]
+        return [kernel for kernels in pool.map(work, items) for kernel in kernels]
