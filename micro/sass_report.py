@@ -76,6 +76,7 @@ CATEGORIES = (
     "local",
     "control",
     "NOP",
+    "padding",
     "other",
 )
 
@@ -83,6 +84,8 @@ CATEGORIES = (
 def category(instruction: Instruction) -> str:
     """The column an instruction is counted in. Raises SassError for a form of LDS or LDSM that is not known."""
     base, modifiers = instruction.base, set(instruction.modifiers)
+    if instruction.guard in ("!PT", "!UPT"):
+        return "padding"  # never executes; ptxas puts `@!PT LDS RZ, [RZ]` in front of LDGSTS
     if base == "LDS":
         widths = [_LDS_BITS[m] for m in modifiers if m in _LDS_BITS]
         if len(widths) > 1 or modifiers - set(_LDS_BITS):
