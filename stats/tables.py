@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import math
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +19,9 @@ from typing import Any, Literal
 __all__ = ["FORMATS", "Column", "Format", "render", "to_json"]
 
 Format = Literal["table", "md", "csv", "json"]
+_PAGE = 140
+_WIDEST = 10_000
+_LONGEST_WORD = 24
 FORMATS: tuple[Format, ...] = ("table", "md", "csv", "json")
 
 
@@ -73,19 +77,34 @@ def _csv(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> str:
     return out.getvalue()
 
 
+def _width() -> int:
+    """Columns of the terminal (or COLUMNS); a pipe or a file gets a page's width."""
+    return shutil.get_terminal_size((_PAGE, 24)).columns
+
+
 def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], title: str | None) -> str:
     from rich import box
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", show_edge=False)
     for column in columns:
-        table.add_column(column.heading, justify=column.align, overflow="fold")
+        words = [word for text in (column.heading, *(column.text(row) for row in rows)) for word in text.split()]
+        table.add_column(
+            column.heading,
+            justify=column.align,
+            overflow="fold",
+            no_wrap=column.align == "right",
+            min_width=min(_LONGEST_WORD, max(map(len, words), default=1)),
+        )
     for row in rows:
         table.add_row(*(column.text(row) for column in columns))
     out = io.StringIO()
-    console = Console(file=out, width=None, highlight=False, markup=False, emoji=False)
-    console.print(table)
+    console = Console(file=out, width=_width(), highlight=False, markup=False, emoji=False)
+    # A figure folded over two lines is unreadable; a table wider than the terminal can be scrolled.
+    least = Measurement.get(console, console.options.update(max_width=_WIDEST), table).minimum
+    console.print(table, width=max(_width(), least), crop=False)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 

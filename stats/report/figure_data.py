@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from stats.errors import BenchError, UserError
 from stats.grid import Metric
 from stats.levels import Level
+from stats.report.comparisons import zero_accepted
 from stats.report.model import Bar, FigureData, Ladder, NotInRecord, Paired, Panel, RunTrace
-from stats.report.queries import zero_accepted
 from stats.report.source import Source
 from stats.report.text import effect_text, verdict_text
 from stats.report.tools import tool_report
@@ -43,8 +43,8 @@ def paired(source: Source, metric: Metric) -> Paired:
         unit,
         analysis.margin_percent,
         panels,
-        "dots: blocks, in order inside a process; black: process means; red: estimate; orange: 95 % t interval on process means; dotted: margin "
-        f"of equivalence ±{analysis.margin_percent:g} %",
+        "dots: blocks, in order inside a process; black: process means; red: estimate; orange: 95 % t interval on "
+        f"process means; dotted: margin of equivalence ±{analysis.margin_percent:g} %",
     )
 
 
@@ -64,7 +64,7 @@ def _panel(source: Source, comparison: Comparison) -> Panel:
     return Panel(
         f"{comparison.a}{space}against {comparison.b}",
         parts,
-        found.effect_percent,
+        math.nan if found.untestable else found.effect_percent,
         low,
         high,
         f"{effect_text(found)}\n{verdict_text(comparison)}",
@@ -81,7 +81,6 @@ def run_trace(source: Source) -> RunTrace:
     spans: dict[tuple[int, int, int], tuple[float, float]] = {}
     offset = last = 0.0
     current: tuple[int, int] | None = None
-    accepted = _accepted_blocks(source)
     for cell in cells:
         attempt = (cell.process, cell.attempt)
         if attempt != current:
@@ -91,7 +90,7 @@ def run_trace(source: Source) -> RunTrace:
         took_s = cell.time_ns * 1e-9 if math.isfinite(cell.time_ns) else 0.0
         elapsed.append(at)
         last = max(last, at + took_s)
-        if not accepted.get((cell.process, cell.block), False):
+        if not source.accepts(cell):
             block = (cell.process, cell.attempt, cell.block)
             spans[block] = (spans.get(block, (at, at))[0], at + took_s)
     return RunTrace(
@@ -104,17 +103,6 @@ def run_trace(source: Source) -> RunTrace:
         list(spans.values()),
         f"one point a cell; clock: measured by the cell; power and temperature: NVML; blocks left out: {len(spans)}",
     )
-
-
-def _accepted_blocks(source: Source) -> dict[tuple[int, int], bool]:
-    grid = source.prepared.grid
-    blocks = sorted({cell.block for cell in source.record.cells})
-    return {
-        (process, blocks[column]): bool(grid.accepted[row, column])
-        for row, process in enumerate(grid.processes)
-        for column in range(grid.accepted.shape[1])
-        if column < len(blocks)
-    }
 
 
 def time_ladder(source: Source) -> Ladder:

@@ -62,7 +62,8 @@ def _draw_panel(axes: Axes, panel: Panel, margin: float) -> None:
     axes.set_xticks(range(1, len(parts) + 1) if len(parts) <= 16 else [1, len(parts)])
     if math.isfinite(panel.low_percent):
         axes.axhspan(panel.low_percent, panel.high_percent, color=ORANGE, alpha=0.5, linewidth=0, zorder=2)
-    axes.axhline(panel.effect_percent, color=RED, linewidth=1.2, zorder=4)
+    if math.isfinite(panel.effect_percent):
+        axes.axhline(panel.effect_percent, color=RED, linewidth=1.2, zorder=4)
     for process, values in enumerate(parts, start=1):
         places = process + np.linspace(-0.34, 0.34, len(values))
         axes.plot(places, values, "o", color=BLUE, alpha=0.55, markersize=2.4, markeredgewidth=0, zorder=3)

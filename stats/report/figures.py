@@ -32,6 +32,6 @@ def draw(data: FigureData, caption: str | None = None) -> Figure:
     return drawers[type(data)](data, caption)
 
 
-def image(name: str, data: FigureData, caption: str | None, fmt: ImageFormat) -> bytes:
-    """``data`` as an SVG or PNG file; byte-identical on every run with the same matplotlib."""
-    return rendered(name, lambda: draw(data, caption), fmt)
+def image(name: str, data: FigureData, caption: str | None, fmt: ImageFormat, *, digest: str = "") -> bytes:
+    """``data`` as an SVG or PNG file, with ``digest`` in its metadata; the same bytes from the same matplotlib."""
+    return rendered(name, lambda: draw(data, caption), fmt, digest)

@@ -8,46 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from stats.intervals import Floats
 from stats.levels import Level, level_of
 from stats.prepare import Prepared, prepare
-from stats.provenance import PACKAGE_ROOT, todays_hash
-from stats.records import Header, Record, read_record
+from stats.provenance import PACKAGE_ROOT
+from stats.records import CellRow, Header, Record, read_record
+from stats.report.freshness import Freshness, freshness
 from stats.results import Analysis
 
-__all__ = ["Freshness", "Library", "Source", "freshness"]
-
-
-@dataclass(frozen=True)
-class Freshness:
-    """``fresh``: today's sources give the record's hash. ``unknown``: the record does not name its sources.
-
-    ``none``: nothing was hashed (functions that somebody compared). ``line`` is what an output prints when not fresh.
-    """
-
-    state: Literal["fresh", "stale", "unknown", "none"]
-    line: str | None = None
-
-
-def freshness(source_hash: str, sources: list[str], flags: list[str], root: Path = PACKAGE_ROOT) -> Freshness:
-    """Hold a record's hash against the sources of today, found under ``root``."""
-    if source_hash == "none":
-        return Freshness("none")
-    if not sources:
-        return Freshness("unknown", f"recorded from kernel sources {source_hash}, which the record does not name")
-    today = todays_hash(sources, flags, root)
-    if today == source_hash:
-        return Freshness("fresh")
-    gone = next((name for name in sources if not (root / name).is_file()), None)
-    now = f"today's are {today}" if today else f"{gone} is no longer there"
-    return Freshness("stale", f"STALE: recorded from kernel sources {source_hash}, {now}; measure again before quoting")
+__all__ = ["Library", "Source"]
 
 
 class Source:
@@ -80,6 +54,17 @@ class Source:
         from stats.compare import analyse
 
         return analyse(self.record)
+
+    @cached_property
+    def _accepted(self) -> frozenset[tuple[int, int, int]]:
+        grid = self.prepared.grid
+        return frozenset(
+            (grid.processes[row], grid.attempts[row], grid.blocks[column]) for row, column in np.argwhere(grid.accepted)
+        )
+
+    def accepts(self, cell: CellRow) -> bool:
+        """Whether the analysis used the block of this cell."""
+        return (cell.process, cell.attempt, cell.block) in self._accepted
 
     def level(self, arm: str, figure: Callable[[Floats], Floats] | None = None, metric: str = "time") -> Level:
         """The level of an arm over its accepted blocks: time in ns (or cycles) a launch, or ``figure`` of that."""

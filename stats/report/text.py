@@ -30,23 +30,18 @@ def level_text(level: Level) -> str:
 
 
 def effect_text(found: Inference) -> str:
-    """``+2.13 % [+1.98, +2.28]``; the bare estimate where no interval could be made, "–" where nothing could."""
-    if not math.isfinite(found.theta):
+    """``+2.13 % [+1.98, +2.28]``; "–" where it is untestable, since a number there would read as a finding."""
+    if found.untestable or found.t is None:
         return "–"
     spec = f"+.{decimals_for(found.half_width_percent)}f"
-    effect = f"{found.effect_percent:{spec}} %"
-    if found.t is None:
-        return effect
     low, high = found.t.percent
-    return f"{effect} [{low:{spec}}, {high:{spec}}]"
+    return f"{found.effect_percent:{spec}} % [{low:{spec}}, {high:{spec}}]"
 
 
-def verdict_text(comparison: Comparison, *, reason: bool = False) -> str:
-    """The verdicts that hold; what could have been detected beside INCONCLUSIVE, with ``reason`` why UNTESTABLE."""
+def verdict_text(comparison: Comparison) -> str:
+    """The verdicts that hold; beside INCONCLUSIVE what could have been detected."""
     text = ", ".join(verdict.value for verdict in comparison.verdicts)
     found = comparison.inference
     if Verdict.INCONCLUSIVE in comparison.verdicts and math.isfinite(found.minimum_detectable_percent):
         text += f" (detectable: {found.minimum_detectable_percent:.2g} %)"
-    if reason and found.untestable:
-        text += f" ({found.untestable})"
     return text

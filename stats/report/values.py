@@ -14,7 +14,7 @@ from typing import Any
 from stats.errors import UserError
 from stats.report.model import Table
 
-__all__ = ["parse_row", "select_value"]
+__all__ = ["parse_row", "select_rows", "select_value"]
 
 
 def parse_row(text: str) -> dict[str, str]:
@@ -32,22 +32,33 @@ def parse_row(text: str) -> dict[str, str]:
     return found
 
 
+def select_rows(table: Table, row: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    """The rows of ``table`` whose values are ``row``'s; all without a condition. Raises UserError where none is."""
+    keys = sorted({key for one in table.rows for key in one})
+    for key in row:
+        if key not in keys:
+            raise UserError(f"row {_condition(row)}: no column {key!r}; there are {', '.join(keys)}")
+    found = [one for one in table.rows if all(str(one.get(key)) == value for key, value in row.items())]
+    if row and not found:
+        raise UserError(f"row {_condition(row)}: fits none of {len(table.rows)} rows")
+    return found
+
+
+def _condition(row: Mapping[str, str]) -> str:
+    return repr(" ".join(f"{key}={value}" for key, value in row.items()))
+
+
 def select_value(table: Table, row: Mapping[str, str], column: str, spec: str = "") -> str:
     """The figure of ``column`` in the one row whose values are ``row``'s, formatted by ``spec`` (a format spec).
 
     Raises UserError for no row, several rows, an unknown column, a figure that was not measured, or a bad spec.
     """
-    keys = sorted({key for one in table.rows for key in one})
-    wanted = " ".join(f"{key}={value}" for key, value in row.items()) or "every row"
-    for key in row:
-        if key not in keys:
-            raise UserError(f"row {wanted!r}: no column {key!r}; there are {', '.join(keys)}")
-    found = [one for one in table.rows if all(str(one.get(key)) == value for key, value in row.items())]
+    found = select_rows(table, row)
     if len(found) != 1:
-        raise UserError(f"row {wanted!r}: fits {len(found)} rows of {len(table.rows)}; name one")
-    if column not in keys:
-        raise UserError(f"column {column!r}: the columns are {', '.join(keys)}")
-    return _written(found[0].get(column), column, spec)
+        raise UserError(f"row {_condition(row)}: fits {len(found)} of {len(table.rows)} rows; name one")
+    if column not in found[0]:
+        raise UserError(f"column {column!r}: the columns are {', '.join(sorted(found[0]))}")
+    return _written(found[0][column], column, spec)
 
 
 def _written(value: Any, column: str, spec: str) -> str:
