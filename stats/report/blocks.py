@@ -99,7 +99,8 @@ def make_block(block: Block, pages: Pages) -> Made:
         text = select_value(table, row, block.attributes["column"], block.attributes.get("spec", ""))
         return Made(f"{text} (stale)" if state.state == "stale" else text, state)
     rows = select_rows(table, row)
-    caption = block.attributes.get("caption") or "; ".join(part for part in (table.note, origin) if part)
+    note = block.attributes.get("caption") or table.note
+    caption = "; ".join(part for part in (note.rstrip("."), origin) if part)
     return Made(f"\n{_stale_line(state)}{render(table.columns, rows, 'md')}\n<sub>{_sentence(caption)}</sub>\n", state)
 
 
@@ -118,7 +119,7 @@ def _figure_block(attributes: Mapping[str, str], source: Source) -> Made:
     data = build_figure(source, attributes["query"])
     caption = caption_of(source, data)
     picture = Picture(file, f"{source.record.name}-{attributes['query']}", data, caption)
-    text = attributes.get("caption") or caption
+    text = f"{attributes['caption'].rstrip('.')}; {source.caption}" if attributes.get("caption") else caption
     content = f"\n{_stale_line(source.freshness)}![{data.title}]({file})\n\n<sub>{_sentence(text)}</sub>\n"
     return Made(content, source.freshness, picture)
 

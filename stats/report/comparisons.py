@@ -16,7 +16,7 @@ from stats.inference import format_p, log_margin
 from stats.report.model import NotInRecord, Table
 from stats.report.source import Source
 from stats.report.text import effect_text, verdict_text
-from stats.results import Comparison
+from stats.results import ClockConflict, Comparison
 from stats.tables import Column
 from stats.verdicts import passes_aa
 
@@ -102,9 +102,15 @@ def comparisons_table(source: Source) -> Table:
     if analysis.accepted_blocks == 0:
         raise BenchError(zero_accepted(source))
     note = PAIRED_NOTE.format(margin=analysis.margin_percent)
-    note += "".join(f"; {one.a} against {one.b}: {one.reason}" for one in analysis.conflicts)
-    note += _reasons(analysis.comparisons)
+    note += _partings(analysis.conflicts) + _reasons(analysis.comparisons)
     return Table("Declared comparisons", _PAIRED_COLUMNS, _paired_rows(source, analysis.comparisons), note)
+
+
+def _partings(conflicts: Sequence[ClockConflict]) -> str:
+    """Where time and cycles disagree: the pairs that the clocks explain together, the others with what was found."""
+    explained = ", ".join(f"{one.a} against {one.b}" for one in conflicts if one.explained)
+    text = f"; time and cycles differ as the measured clocks do in {explained}" if explained else ""
+    return text + "".join(f"; {one.a} against {one.b}: {one.reason}" for one in conflicts if not one.explained)
 
 
 def _reasons(comparisons: Sequence[Comparison]) -> str:
