@@ -262,12 +262,13 @@ def _run_compiler(command: list[str], out: Path, toolkit: Toolkit | None) -> Non
     unfinished.replace(out)
 
 
-def build_host_library(name: str, sources: Sequence[Path]) -> Path:
+def build_host_library(name: str, sources: Sequence[Path], include_dirs: Sequence[Path] = (CUDA_DIR,)) -> Path:
     """Compile ``sources[0]`` with the host compiler; the rest are headers. Needs neither CUDA nor torch."""
     compiler = find_host_compiler()
-    out = cache_dir() / f"{name}-{_product_key(kernel_hash(sources), str(compiler))}.so"
+    out = cache_dir() / f"{name}-{_product_key(kernel_hash(sources, (), include_dirs), str(compiler))}.so"
     if not out.exists():
-        _run_compiler([str(compiler), "-O2", "-std=c++17", "-shared", "-fPIC", str(sources[0])], out, None)
+        includes = [f"-I{path}" for path in include_dirs]
+        _run_compiler([str(compiler), "-O2", "-std=c++17", "-shared", "-fPIC", *includes, str(sources[0])], out, None)
     return out
 
 

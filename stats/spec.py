@@ -39,7 +39,7 @@ class TrialSpec:
     blocks: int = 20
     warmup_blocks: int = 2
     seed: int = 1
-    clocks: ClockMode = "auto"
+    clocks: ClockMode = "monitor"
     sm_mhz: int | None = None
     memory_mhz: int | None = None
     config: Mapping[str, Any] = field(default_factory=dict)

@@ -12,6 +12,7 @@ import io
 import json
 import math
 import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,9 +20,7 @@ from typing import Any, Literal
 __all__ = ["FORMATS", "Column", "Format", "render", "to_json"]
 
 Format = Literal["table", "md", "csv", "json"]
-_PAGE = 140
-_WIDEST = 10_000
-_LONGEST_WORD = 24
+_PROSE_WIDTH = 64
 FORMATS: tuple[Format, ...] = ("table", "md", "csv", "json")
 
 
@@ -33,6 +32,7 @@ class Column:
     heading: str
     spec: str = ""
     align: Literal["left", "right"] = "right"
+    min_width: int = 0  # a terminal narrower than this does without the column; the other formats always have it
 
     def text(self, row: Mapping[str, Any]) -> str:
         """The cell as a reader sees it."""
@@ -77,34 +77,46 @@ def _csv(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> str:
     return out.getvalue()
 
 
-def _width() -> int:
-    """Columns of the terminal (or COLUMNS); a pipe or a file gets a page's width."""
-    return shutil.get_terminal_size((_PAGE, 24)).columns
+def _prose(text: str) -> str:
+    """A text broken into lines of a readable length: a warning in a column must not widen its table without end."""
+    return "\n".join(textwrap.wrap(text, _PROSE_WIDTH)) or text
 
 
 def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], title: str | None) -> str:
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.measure import Measurement
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", show_edge=False)
-    for column in columns:
-        words = [word for text in (column.heading, *(column.text(row) for row in rows)) for word in text.split()]
-        table.add_column(
-            column.heading,
-            justify=column.align,
-            overflow="fold",
-            no_wrap=column.align == "right",
-            min_width=min(_LONGEST_WORD, max(map(len, words), default=1)),
-        )
-    for row in rows:
-        table.add_row(*(column.text(row) for column in columns))
     out = io.StringIO()
-    console = Console(file=out, width=_width(), highlight=False, markup=False, emoji=False)
-    # A figure folded over two lines is unreadable; a table wider than the terminal can be scrolled.
-    least = Measurement.get(console, console.options.update(max_width=_WIDEST), table).minimum
-    console.print(table, width=max(_width(), least), crop=False)
+    console = Console(file=out, width=shutil.get_terminal_size((120, 24)).columns, highlight=False, emoji=False)
+    columns = [column for column in columns if column.min_width <= console.width]
+    cells = [
+        [_prose(column.text(row)) if column.align == "left" else column.text(row) for column in columns] for row in rows
+    ]
+
+    def table(*, narrow: bool) -> Table:
+        padding = (0, 0) if narrow else (0, 0, 0, 1)
+        made = Table(
+            box=box.SIMPLE_HEAD, padding=padding, pad_edge=False, title=title, title_justify="left", show_edge=False
+        )
+        for i, column in enumerate(columns):
+            # A heading may break between words; a figure broken over two lines would be read as two.
+            texts = [text for line in cells for text in line[i].splitlines()]
+            width = max(len(text) for text in (*column.heading.split(), *texts, " "))
+            heading = "\n".join(textwrap.wrap(column.heading, width)) if narrow else column.heading
+            made.add_column(heading, justify=column.align, no_wrap=True)
+        for line in cells:
+            made.add_row(*(escape(text) for text in line))
+        return made
+
+    unbounded = console.options.update(max_width=10_000)
+    shown = table(narrow=False)
+    if Measurement.get(console, unbounded, shown).maximum > console.width:
+        shown = table(narrow=True)
+        console.width = max(console.width, Measurement.get(console, unbounded, shown).maximum)
+    console.print(shown)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 

@@ -1,0 +1,176 @@
+"""``gemm-bench``: does what the read path costs survive inside a GEMM?
+
+The bare command checks every kernel, measures and prints the table with its declared comparisons; ``check`` walks every
+instantiation. Imports that cost time (torch, scipy) happen inside the commands, so that ``--help`` stays quick.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from gemm import cli_counters
+from gemm.campaign_cli import aa, inject
+from stats.errors import BenchError, UserError, run_app
+from stats.tables import FORMATS
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app.command()(aa)
+app.command()(inject)
+cli_counters.register(app)
+
+_BREAKS = {"unswizzled-reads": 1, "swapped-registers": 2, "last-tile-skipped": 3}
+
+
+def main() -> None:
+    """Entry point of ``gemm-bench``."""
+    run_app(app, "gemm-bench")
+
+
+def _names(option: str, value: str | None, allowed: tuple[str, ...]) -> list[str]:
+    """A comma-separated choice; all of them when nothing was given."""
+    if value is None:
+        return list(allowed)
+    names = [part.strip() for part in value.split(",")]
+    for name in names:
+        if name not in allowed:
+            raise UserError(f"{option} {name!r}: choose from {', '.join(allowed)}")
+    return list(dict.fromkeys(names))
+
+
+@app.callback(invoke_without_command=True)
+def bench(
+    ctx: typer.Context,
+    variants: str = typer.Option(
+        None, "--variants", metavar="A1,A2,A2L,A3", help="Variants, in the order of the table."
+    ),
+    shape: list[str] = typer.Option(
+        [], "--shape", metavar="MxNxK", help="Problem size; repeatable, one record and one table each."
+    ),
+    dtype: str = typer.Option(None, "--dtype", metavar="bf16,fp16", help="Element types."),
+    stages: str = typer.Option(None, "--stages", metavar="1,2,3,4", help="Tiles in the shared-memory ring."),
+    swizzle: str = typer.Option(None, "--swizzle", metavar="on|off|both", help="Layout of the tiles in shared memory."),
+    load_mode: str = typer.Option(None, "--load-mode", metavar="cp_async,ld_global", help="Global to shared memory."),
+    processes: int = typer.Option(None, "--processes", help="Fresh processes: the n of every interval."),
+    blocks: int = typer.Option(None, "--blocks", help="Blocks per process; even."),
+    launches: int = typer.Option(None, "--launches", help="Launches measured as one cell."),
+    l2: str = typer.Option(None, "--l2", metavar="hot|flushed", help="State of L2 before each launch."),
+    seed: int = typer.Option(None, "--seed", help="Of the order of arms and of the inputs."),
+    clocks: str = typer.Option(None, "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."),
+    device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
+    config: str = typer.Option("ladder-a", "--config", metavar="FILE|NAME", help="A YAML file, or a name in configs/."),
+    out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here."),
+    resume: bool = typer.Option(False, "--resume", help="Continue the record in --out."),
+    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+) -> None:
+    """Check, then measure, the GEMM on the read paths A1, A2, A2L and A3 (bare: the config ladder-a)."""
+    if ctx.invoked_subcommand is not None:
+        return
+    if fmt not in FORMATS:
+        raise UserError(f"--format {fmt!r}: choose from {', '.join(FORMATS)}")
+    from gemm.config import GemmConfig, with_changes
+    from gemm.variants import DTYPES
+    from micro.device import require_gpu
+    from micro.variants import VARIANTS
+    from stats.config import load_config
+
+    changes: dict[str, Any] = {
+        "processes": processes,
+        "blocks": blocks,
+        "launches": launches,
+        "seed": seed,
+        "l2_mode": l2,
+        "clocks": clocks,
+        "swizzle": swizzle,
+        "shapes": [text for item in shape for text in item.split(",")] or None,
+        "variants": variants and _names("--variants", variants, tuple(VARIANTS)),
+        "dtypes": dtype and _names("--dtype", dtype, DTYPES),
+        "stages": stages and [int(text) for text in _names("--stages", stages, ("1", "2", "3", "4"))],
+        "load_modes": load_mode and _names("--load-mode", load_mode, ("cp_async", "ld_global")),
+    }
+    chosen = with_changes(load_config(config, GemmConfig), {k: v for k, v in changes.items() if v is not None})
+    require_gpu(device)
+
+    from gemm.arguments import parse_shape
+    from gemm.run import record_path, run_gemm
+    from stats.progress import TerminalProgress
+
+    for text in chosen.shapes:
+        record = run_gemm(
+            chosen,
+            parse_shape(text),
+            device_index=device,
+            out=record_path(out, text, chosen.shapes),
+            resume=resume,
+            progress=TerminalProgress(),
+        )
+        sys.stdout.write(_report(record, fmt))
+        sys.stdout.flush()
+
+
+def _report(record: Any, fmt: Any) -> str:
+    """Heading, table of arms, declared comparisons, notes; CSV and JSON carry the arms and, in JSON, all the rest."""
+    from gemm.results import ARM_COLUMNS, COMPARISON_COLUMNS, arm_rows, comparison_rows, heading_lines, note_lines
+    from stats.compare import analyse
+    from stats.tables import render
+
+    analysis = analyse(record)
+    heading, notes = heading_lines(record), note_lines(record, analysis)
+    compared = comparison_rows(record, analysis)
+    extra = {"heading": heading, "comparisons": compared, "notes": notes}
+    arms = render(ARM_COLUMNS, arm_rows(record), fmt, extra=extra)
+    if fmt not in ("table", "md"):
+        return arms
+    end = "  \n" if fmt == "md" else "\n"
+    above = "".join(line + end for line in heading)
+    below = "".join(line + end for line in notes)
+    comparisons = render(COMPARISON_COLUMNS, compared, fmt)
+    return f"{above}\n{arms}\n{comparisons}\n{below}\n"
+
+
+@app.command()
+def check(
+    variants: str = typer.Option(None, "--variants", metavar="A1,A2,A2L,A3", help="Variants; default all."),
+    dtype: str = typer.Option(None, "--dtype", metavar="bf16,fp16", help="Element types; default both."),
+    shape: list[str] = typer.Option([], "--shape", metavar="MxNxK", help="Instead of the built-in shapes; repeatable."),
+    seed: int = typer.Option(None, "--seed", help="Of the random inputs; default fresh."),
+    device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
+    broken: str = typer.Option(
+        None, "--broken", metavar="|".join(_BREAKS), help="Build a kernel with this mistake: the check must fail."
+    ),
+) -> None:
+    """Check every instantiation: to the bit against each other, against float64 and against cuBLAS's own error."""
+    import secrets
+
+    from gemm.arguments import parse_shape
+    from gemm.check import CHECK_SHAPES
+    from gemm.variants import DTYPES, every_kernel
+    from micro.device import require_gpu
+    from micro.variants import VARIANTS
+
+    kernels = list(every_kernel(_names("--variants", variants, tuple(VARIANTS)), _names("--dtype", dtype, DTYPES)))
+    shapes = [parse_shape(text) for item in shape for text in item.split(",")] or list(CHECK_SHAPES)
+    flags = [f"-DGEMM_BREAK={_BREAKS[_names('--broken', broken, tuple(_BREAKS))[0]]}"] if broken is not None else []
+    require_gpu(device)
+    seed = secrets.randbelow(2**31) if seed is None else seed
+
+    from gemm.check import check_all
+    from gemm.library import GemmLibrary, build_gemm
+    from micro.device import describe_device
+
+    described, _ = describe_device(device)
+    arch = int(described.compute_capability.replace(".", ""))
+    library = GemmLibrary(build_gemm(kernels, [arch], flags))
+    report = check_all(library, kernels, shapes, seed)
+    for failure in report.failures:
+        sys.stdout.write(f"FAIL {failure}\n")
+    ratios = [error / report.cublas_errors[dtype, where] for (dtype, where, _), error in report.relative_errors.items()]
+    sys.stdout.write(
+        f"{report.checked} checks of {len(kernels)} kernels on {len(shapes)} shapes, seed {seed}: "
+        f"{len(report.failures)} failures; largest error relative to cuBLAS's {max(ratios):.4f}\n"
+    )
+    if report.failures:
+        raise BenchError(f"{len(report.failures)} of {report.checked} checks failed")
