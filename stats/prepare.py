@@ -58,7 +58,9 @@ def _run_cautions(record: Record, grid: Grid, exclusion: Exclusion) -> list[Caut
         found.append(Caution("torn_line", f"{name}: line {record.torn_line} is cut off and was passed over"))
     whole, wanted = int(grid.complete.sum()), planned * record.header.blocks
     if whole < wanted:
-        message = f"{name}: {whole} of {wanted} planned blocks are whole, in {len(grid.processes)} of {planned} processes"
+        message = (
+            f"{name}: {whole} of {wanted} planned blocks are whole, in {len(grid.processes)} of {planned} processes"
+        )
         dropped = f"{grid.incomplete_blocks} incomplete blocks dropped"
         found.append(Caution("incomplete_run", f"{message}; {dropped}: the run ended early or was interrupted"))
     if grid.unused_attempts:
