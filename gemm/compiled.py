@@ -15,7 +15,7 @@ from micro.build import compile_cubin
 from micro.cubin import parse_instance
 from micro.layout import layout
 from micro.sass_report import Kernel as CompiledKernel
-from micro.sass_report import KernelSpec, analyse_cubin, over_architectures
+from micro.sass_report import KernelSpec, analyse_cubin, in_parallel
 from micro.variants import VARIANTS
 
 __all__ = ["compiled_kernels", "describe_gemm", "kernel_of"]
@@ -78,13 +78,9 @@ def compiled_kernels(kernels: Iterable[Kernel], archs: Sequence[int]) -> list[Co
     def describe(mangled: str) -> KernelSpec | None:
         return describe_gemm(mangled) if kernel_of(mangled) in wanted else None
 
-    def of_arch(arch: int) -> list[CompiledKernel]:
-        return [
-            compiled
-            for group in dict.fromkeys(kernel.group for kernel in wanted)
-            for compiled in analyse_cubin(
-                compile_cubin(CUDA_DIR / f"group_{group}.cu", arch, include_dirs=INCLUDE_DIRS), describe
-            )
-        ]
+    def of_group(item: tuple[int, str]) -> list[CompiledKernel]:
+        arch, group = item
+        return analyse_cubin(compile_cubin(CUDA_DIR / f"group_{group}.cu", arch, include_dirs=INCLUDE_DIRS), describe)
 
-    return over_architectures(of_arch, list(archs))
+    groups = dict.fromkeys(kernel.group for kernel in wanted)
+    return in_parallel(of_group, [(arch, group) for arch in archs for group in groups])

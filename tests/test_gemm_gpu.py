@@ -1,4 +1,4 @@
-"""On a GPU: every kernel right, every broken build caught, bad tensors refused before a launch, a run from end to end."""
+"""On a GPU: every kernel right, every broken build caught, bad tensors refused, and a run from end to end."""
 
 from __future__ import annotations
 
