@@ -10,7 +10,7 @@ import math
 
 from micro.arm_names import MMA_ARM, Work, arm_name, parse_arm
 from micro.device import SHARED_BYTES_PER_CLK
-from micro.results import COLUMNS, UNITS_LINE, measured_rows
+from micro.results import COLUMNS, UNITS_LINES, measured_rows
 from stats.levels import Level, arm_level
 from stats.records import CellRow, Record
 from stats.report.model import (
@@ -60,7 +60,7 @@ def _loads(record: Record) -> list[tuple[str, bool, Level]]:
 
 def micro_table(record: Record) -> Table:
     """L, M, T, rate, overlap and prediction of each variant."""
-    return Table("Shared-memory read path", COLUMNS, measured_rows(record), UNITS_LINE)
+    return Table("Shared-memory read path", COLUMNS, measured_rows(record), " ".join(UNITS_LINES))
 
 
 def ladder(record: Record) -> Ladder:
