@@ -83,7 +83,6 @@ class _Resources(ctypes.Structure):
             "static_shared_bytes",
             "dynamic_shared_bytes",
             "resident_blocks",
-            "binary_version",
         )
     )
 
