@@ -1,10 +1,10 @@
 """How many wavefronts does a warp-wide access to shared memory take, and how many of them are bank conflicts?
 
 From byte addresses alone: shared memory is 32 banks of 4-byte words and serves one word per bank in a wavefront. The
-lanes that are served together take as many wavefronts as the busiest bank has distinct words; lanes that want the same
-word share it. Served together are all 32 lanes up to 4 bytes a lane, a half warp at 8, a quarter warp at 16, and for
-ldmatrix one 8x8 tile (8 rows of 16 bytes). The trap: two lanes in one bank are no conflict unless their *words* differ,
-so counting lanes per bank finds a two-way conflict in every b16 read.
+lanes that are served together take as many wavefronts as the busiest bank has distinct words; lanes that want the
+same word share it. Served together are all 32 lanes up to 4 bytes a lane, a half warp at 8, a quarter warp at 16, and
+for ldmatrix one 8x8 tile (8 rows of 16 bytes). The trap: two lanes in one bank are no conflict unless their *words*
+differ, so counting lanes per bank finds a two-way conflict in every b16 read.
 """
 
 from __future__ import annotations

@@ -67,10 +67,9 @@ def bench(
 
     if variants is not None:
         overrides["variants"] = parse_variants(variants)
-    from stats.config import load_config, with_overrides
-
     from micro.config import MicroConfig
     from micro.device import cuda_device_count, require_gpu
+    from stats.config import load_config, with_overrides
 
     chosen = with_overrides(load_config(config, MicroConfig), {k: v for k, v in overrides.items() if v is not None})
     if cuda_device_count() == 0:
@@ -104,10 +103,9 @@ def _measured(record: Any, fmt: Any) -> str:
 
 
 def _predicted(config: Any, fmt: Any) -> str:
-    from stats.config import results_folders
-
     from micro.results import PREDICTION_COLUMNS, prediction_rows
     from micro.run import newest_record
+    from stats.config import results_folders
     from stats.tables import render
 
     lines = ["PREDICTED, NOT MEASURED: no CUDA device is visible; computed from the addresses alone"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field, field_validator
-from stats.config import TrialConfig
 
 from micro.variants import VARIANTS
+from stats.config import TrialConfig
 
 __all__ = ["DoMma", "MicroConfig", "SwizzleChoice"]
 

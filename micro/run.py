@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from pathlib import Path
 
 from micro.arm_names import Work, arm_name
 from micro.config import MicroConfig
 from stats.progress import Progress
 from stats.records import Record, newest_first, read_record
-from stats.trials import TrialSpec, run_trials
+from stats.trials import run_trials
 
 __all__ = ["newest_record", "run_micro", "works_of"]
 
@@ -46,18 +47,9 @@ def run_micro(
         reference=reference,
         seed=config.seed,
     )
-    spec = TrialSpec(
-        tool="micro-bench",
-        reference=reference,
-        twin=f"{reference}.twin",
-        comparisons=comparisons,
-        margin_percent=config.margin_percent,
-        processes=config.processes,
-        blocks=config.blocks,
-        warmup_blocks=config.warmup_blocks,
-        seed=config.seed,
-        clocks=config.clocks,
-        config=config.model_dump(mode="json"),
+    spec = replace(
+        config.trial_spec("micro-bench", reference, f"{reference}.twin"),
+        comparisons=config.comparisons or comparisons,
         launches=config.launches,
     )
     return run_trials(spec, factory, out=out, resume=resume, progress=progress)

@@ -7,6 +7,7 @@ cells proves nothing.
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,8 +55,8 @@ class TrialSpec:
             if getattr(self, name) < lowest:
                 raise UserError(f"{name}: {getattr(self, name)} is below {lowest}")
         for name in ("margin_percent", "cell_timeout_s", "start_timeout_s"):
-            if not getattr(self, name) > 0:
-                raise UserError(f"{name}: {getattr(self, name)} is not positive")
+            if not 0 < getattr(self, name) < math.inf:
+                raise UserError(f"{name}: {getattr(self, name)} is not a positive number")
         for a, b in self.comparisons:
             if a == b:
                 raise UserError(f"comparisons: {a} is compared with itself")

@@ -1,7 +1,7 @@
 """Arms without a GPU for tests of the runner: fixed figures, and every way in which an arm can go wrong.
 
-The factories are module-level functions, since fresh processes import them. What a cell returns depends on the arm and on how
-many cells its process has run before, so that a repeated process gives the same cells.
+The factories are module-level functions, since fresh processes import them. What a cell returns depends on the arm and
+on how many cells its process has run before, so that a repeated process gives the same cells.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def plain(names: tuple[str, ...] = ("A", "B", "C"), closed: Path | None = None) 
 def with_facts(source_hash: str = "abc", uuid: str = DEVICE.uuid, skipped: tuple[str, ...] = ("D",)) -> ArmSet:
     return ArmSet(
         arms=plain(("A", "A.twin", "B")),
-        skipped={name: "needs sm_100" for name in skipped},
+        skipped=dict.fromkeys(skipped, "needs sm_100"),
         static={"A": {"registers": 40}},
         device=DEVICE.model_copy(update={"uuid": uuid}),
         software={"torch": "2.9.9"},

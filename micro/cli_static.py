@@ -1,0 +1,196 @@
+"""``micro-bench sass`` and ``micro-bench banks``: what can be proved about the kernels without a GPU.
+
+The commands hold no knowledge of their own: sass_report counts, banks models, pictures draws. ``gemm-bench sass`` is
+the same command over other kernels, so the options, the table and the diff live here once. The trap: help must be
+instant, so whatever is heavy is imported inside a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stats.errors import UserError
+
+if TYPE_CHECKING:
+    from micro.sass_report import Kernel, KernelSpec
+
+__all__ = ["OutputFormat", "SwizzleChoice", "describe_micro", "parse_archs", "register", "run_sass"]
+
+DEFAULT_ARCHS = (80, 86, 89, 90, 100, 120)
+WORKS = ("load_only", "load_mma", "mma_only")
+
+
+class OutputFormat(str, Enum):
+    """How a table is written."""
+
+    table = "table"
+    md = "md"
+    json = "json"
+    csv = "csv"
+
+
+class SwizzleChoice(str, Enum):
+    """Which builds or models are shown."""
+
+    on = "on"
+    off = "off"
+    both = "both"
+
+    @property
+    def values(self) -> tuple[bool, ...]:
+        """The swizzle states it stands for."""
+        return {"on": (True,), "off": (False,), "both": (True, False)}[self.value]
+
+
+ArchOption = Annotated[
+    str | None,
+    typer.Option("--arch", help="Architectures, as 80,90, or all that nvcc knows. [default: 80,86,89,90,100,120]"),
+]
+VariantsOption = Annotated[str, typer.Option("--variants", help="Variants, in the order to show them.")]
+FormatOption = Annotated[OutputFormat, typer.Option("--format", help="How to write the table.")]
+SwizzleOption = Annotated[SwizzleChoice, typer.Option("--swizzle", help="With the swizzle, without it, or both.")]
+DiffOption = Annotated[
+    tuple[str, str] | None, typer.Option("--diff", metavar="FROM TO", help="The difference between two variants.")
+]
+CubinOption = Annotated[
+    Path | None, typer.Option("--cubin", metavar="FILE", help="Read this cubin instead of compiling one.")
+]
+ALL_VARIANTS = "A1,A2,A2L,A3"
+
+
+def parse_archs(text: str | None) -> list[int]:
+    """``"80,90"``, ``"all"`` or None (the usual ones that this nvcc knows) as numbers. Raises UserError."""
+    from micro.toolchain import MINIMUM_ARCH, find_toolkit, require_archs
+
+    toolkit = find_toolkit()
+    known = [arch for arch in toolkit.architectures if arch >= MINIMUM_ARCH]
+    if text is None:
+        return [arch for arch in DEFAULT_ARCHS if arch in known]
+    if text.strip() == "all":
+        return known
+    archs = []
+    for part in text.split(","):
+        digits = part.strip().removeprefix("sm_")
+        if not digits.isdecimal():
+            raise UserError(f"--arch {part.strip()!r}: not an architecture; write 80 or 80,90 or all")
+        archs.append(int(digits))
+    return require_archs(toolkit, list(dict.fromkeys(archs)))
+
+
+def describe_micro(mangled: str) -> KernelSpec | None:
+    """The spec of an instance of ``micro_kernel``; None for any other function."""
+    from micro.cubin import parse_instance
+    from micro.layout import layout
+    from micro.sass_report import KernelSpec, LoopCounts
+    from micro.variants import VARIANTS
+
+    instance = parse_instance(mangled, "micro_kernel")
+    if instance is None:
+        return None
+    mode, b_layout, swizzle, work = instance.arguments
+    variant = next(v.name for v in VARIANTS.values() if (v.read_mode, v.b_layout) == (mode, b_layout))
+    sizes = layout().constants
+
+    def ring_bytes(loop: LoopCounts) -> int:
+        # The loop is unrolled over the ring of stages, so its k-steps tell how many stages there are.
+        return loop.ksteps // sizes.k_steps * sizes.stage_bytes
+
+    name = WORKS[int(work)]
+    return KernelSpec(
+        labels={"variant": variant, "swizzle": "on" if swizzle else "off", "work": name},
+        loads=name != "mma_only",
+        mma=name != "load_only",
+        threads=32 * sizes.warps,
+        dynamic_shared_bytes=ring_bytes,
+    )
+
+
+def _micro_kernels(archs: list[int]) -> list[Kernel]:
+    from micro.build import CUDA_DIR, compile_cubin
+    from micro.sass_report import analyse_cubin, over_architectures
+
+    return over_architectures(
+        lambda arch: analyse_cubin(compile_cubin(CUDA_DIR / "micro.cu", arch), describe_micro), archs
+    )
+
+
+def run_sass(
+    compiled: Callable[[list[int]], list[Kernel]],
+    describe: Callable[[str], KernelSpec | None],
+    *,
+    arch: str | None,
+    variants: str,
+    swizzle: SwizzleChoice,
+    fmt: OutputFormat,
+    diff: tuple[str, str] | None,
+    cubin: Path | None,
+    title: str,
+) -> str:
+    """The text of a ``sass`` command: compile for the architectures (or read one cubin), count, write."""
+    from micro.sass_report import analyse_cubin
+    from micro.static_tables import sass_text
+    from micro.variants import parse_variants
+
+    names = parse_variants(",".join(diff) if diff is not None else variants)
+    if cubin is not None and arch is not None:
+        raise UserError("--cubin and --arch: a cubin has its own architecture; give one of them")
+    kernels = analyse_cubin(cubin, describe) if cubin is not None else compiled(parse_archs(arch))
+    return sass_text(kernels, variants=names, swizzles=swizzle.values, fmt=fmt.value, diff=diff, title=title)
+
+
+def sass(
+    arch: ArchOption = None,
+    variants: VariantsOption = ALL_VARIANTS,
+    swizzle: SwizzleOption = SwizzleChoice.on,
+    fmt: FormatOption = OutputFormat.table,
+    diff: DiffOption = None,
+    cubin: CubinOption = None,
+) -> None:
+    """Count the main loop's instructions in the machine code, per warp and k-step. Needs nvcc, no GPU."""
+    typer.echo(
+        run_sass(
+            _micro_kernels,
+            describe_micro,
+            arch=arch,
+            variants=variants,
+            swizzle=swizzle,
+            fmt=fmt,
+            diff=diff,
+            cubin=cubin,
+            title="micro kernels",
+        ),
+        nl=False,
+    )
+
+
+def banks(
+    variants: VariantsOption = ALL_VARIANTS,
+    swizzle: SwizzleOption = SwizzleChoice.both,
+    fmt: FormatOption = OutputFormat.table,
+    each: Annotated[bool, typer.Option("--instructions", help="One row per load instruction.")] = False,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", metavar="DIR", help="Also draw the pictures into this folder.")
+    ] = None,
+) -> None:
+    """Predict wavefronts and bank conflicts from the addresses alone. Needs a C++ compiler, no nvcc and no GPU."""
+    from micro.static_tables import banks_text
+    from micro.variants import parse_variants
+
+    names = parse_variants(variants)
+    typer.echo(banks_text(names, swizzle.values, fmt.value, each=each), nl=False)
+    if figures is not None:
+        from micro.pictures import draw_all
+
+        for path in draw_all(figures, names, swizzle.values):
+            typer.echo(f"wrote {path}", err=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the static commands to ``micro-bench``."""
+    app.command("sass")(sass)
+    app.command("banks")(banks)

@@ -1,0 +1,141 @@
+"""From YAML to a checked model, with an error that names file, line and key when it does not fit.
+
+Strict: no unknown or repeated key, no text where a number belongs. A name without a suffix is looked up in ``configs/``
+of the checkout or, in an installed copy, in ``stats/configs``. The trap: a default that nobody stated is still part of
+the experiment, so the whole model, defaults included, goes into the record's header.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from stats.config_text import explain, parse_yaml
+from stats.errors import UserError
+from stats.spec import TrialSpec
+
+__all__ = [
+    "ConfigModel",
+    "TrialConfig",
+    "config_names",
+    "find_config",
+    "load_config",
+    "results_folders",
+    "with_overrides",
+]
+
+_HERE = Path(__file__).resolve().parent
+_FOLDERS = (_HERE.parent / "configs", _HERE / "configs")
+_LARGEST_BYTES = 1 << 20
+
+
+class ConfigModel(BaseModel):
+    """Base of every config: unknown keys refused, types strict, values fixed once read."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class TrialConfig(ConfigModel):
+    """What every experiment states before it runs; micro and gemm configs add their own keys."""
+
+    processes: int = Field(8, ge=1)
+    blocks: int = Field(20, ge=2)  # per process; even, so that each order is run as often as its reverse
+    warmup_blocks: int = Field(2, ge=0)
+    seed: int = Field(1, ge=0)
+    margin_percent: float = Field(0.5, gt=0, lt=100)
+    clocks: Literal["lock", "monitor", "auto"] = "auto"
+    sm_mhz: int | None = Field(None, gt=0)  # None: the chip's base clock
+    memory_mhz: int | None = Field(None, gt=0)
+    comparisons: list[tuple[str, str]] = Field(default_factory=list)  # the declared family
+    l2_mode: Literal["hot", "flushed"] = "hot"
+    cell_timeout_s: float = Field(120.0, gt=0)
+
+    @field_validator("blocks")
+    @classmethod
+    def _even(cls, blocks: int) -> int:
+        if blocks % 2:
+            raise ValueError(f"{blocks} is odd; every order needs its reverse, so choose an even number")
+        return blocks
+
+    @field_validator("comparisons")
+    @classmethod
+    def _of_different_arms(cls, comparisons: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        for a, b in comparisons:
+            if a == b:
+                raise ValueError(f"{a} is compared with itself")
+        return comparisons
+
+    def trial_spec(self, tool: str, reference: str, twin: str | None = None) -> TrialSpec:
+        """The spec of a run with this config, which travels into the header as plain data."""
+        return TrialSpec(
+            tool=tool,
+            reference=reference,
+            twin=twin,
+            comparisons=self.comparisons,
+            margin_percent=self.margin_percent,
+            processes=self.processes,
+            blocks=self.blocks,
+            warmup_blocks=self.warmup_blocks,
+            seed=self.seed,
+            clocks=self.clocks,
+            sm_mhz=self.sm_mhz,
+            memory_mhz=self.memory_mhz,
+            config=self.model_dump(mode="json"),
+            l2_mode=self.l2_mode,
+            cell_timeout_s=self.cell_timeout_s,
+        )
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def config_names() -> list[str]:
+    """Names of the configs that come with the suite."""
+    return sorted({path.stem for folder in _FOLDERS for path in folder.glob("*.yaml")})
+
+
+def find_config(path_or_name: str | Path) -> Path:
+    """The file meant: a path as it is, a bare name looked up among the named configs. Raises UserError if none is."""
+    text = str(path_or_name)
+    if isinstance(path_or_name, Path) or "/" in text or text.endswith((".yaml", ".yml")):
+        return Path(text)
+    for folder in _FOLDERS:
+        if (folder / f"{text}.yaml").is_file():
+            return folder / f"{text}.yaml"
+    names = ", ".join(config_names()) or "none"
+    raise UserError(f"config {text!r}: no such name; there are: {names}; or give a path that ends in .yaml")
+
+
+def load_config(path_or_name: str | Path, model: type[_Model]) -> _Model:
+    """Read a config as ``model``. Raises UserError ``file:line: key: what is wrong`` for anything that does not fit."""
+    path = find_config(path_or_name)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: config cannot be read ({error.strerror})") from None
+    if len(data) > _LARGEST_BYTES:
+        raise UserError(f"{path}: {len(data)} bytes; a config has at most {_LARGEST_BYTES}")
+    node, plain = parse_yaml(path, data)
+    try:
+        return model.model_validate_json(json.dumps(plain))
+    except ValidationError as error:
+        raise UserError(explain(path, node, model, error)) from None
+
+
+def with_overrides(config: _Model, overrides: Mapping[str, Any]) -> _Model:
+    """``config`` with the fields that options on the command line set. Raises UserError naming the option."""
+    try:
+        return type(config).model_validate({**config.model_dump(), **overrides})
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = "--" + "-".join(str(first["loc"][0]).split("_"))
+        raise UserError(f"{option} {first['input']!r}: {first['msg']}") from None
+
+
+def results_folders() -> list[Path]:
+    """Where recorded runs are looked for: ``results/`` here, then that of the checkout."""
+    return [folder for folder in (Path("results"), _HERE.parent / "results") if folder.is_dir()]

@@ -1,0 +1,122 @@
+"""Builds: an edited source is another product, a failure is nvcc's own words, a killed build blocks nobody."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+
+from micro.build import (
+    CUDA_DIR,
+    NVCC_FLAGS,
+    _explain_failure,
+    build_host_library,
+    build_library,
+    cache_dir,
+    compile_cubin,
+    kernel_hash,
+    load_copy,
+    load_library,
+)
+from micro.library import SOURCE, MicroLibrary
+from micro.toolchain import Toolkit
+from micro.variants import VARIANTS
+from stats.errors import UserError
+
+TOOLKIT = Toolkit(Path("/t/bin/nvcc"), Path("/t"), (13, 0), "test", (80,))
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+
+
+def test_an_edited_header_changes_the_hash_and_a_stranger_does_not(tmp_path: Path) -> None:
+    folder = tmp_path / "cuda"
+    shutil.copytree(CUDA_DIR, folder)
+    before = kernel_hash([folder / "micro.cu"], include_dirs=(folder,))
+    assert before == kernel_hash([SOURCE])
+    (folder / "unrelated.cuh").write_text("// nobody includes this\n")
+    assert kernel_hash([folder / "micro.cu"], include_dirs=(folder,)) == before
+    layout = folder / "layout.cuh"
+    layout.write_text(layout.read_text() + "\n")
+    assert kernel_hash([folder / "micro.cu"], include_dirs=(folder,)) != before
+    assert kernel_hash([SOURCE], flags=("-DX",)) != before
+
+
+def test_the_cache_can_be_unusable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SMEM_BENCH_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(UserError, match=r"build cache cannot be written .*set SMEM_BENCH_CACHE"):
+        cache_dir()
+
+
+def test_the_host_compilers_words_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SMEM_BENCH_CACHE", str(tmp_path))
+    broken = tmp_path / "broken.cpp"
+    broken.write_text("int f( { }\n")
+    with pytest.raises(UserError, match=r"broken\.cpp:1:\d+: error"):
+        build_host_library("broken", [broken])
+    assert not list(tmp_path.glob("*.so*"))
+
+
+def test_a_host_compiler_too_new_for_nvcc_names_the_setting() -> None:
+    text = (
+        "[1/2] nvcc ...\nFAILED: micro.cuda.o\n"
+        "/t/include/crt/host_config.h:169:2: error: #error -- unsupported GNU version! gcc versions later than 15 are "
+        "not supported!\n  169 | #error -- unsupported GNU version!\n"
+    )
+    message = str(_explain_failure(text, TOOLKIT))
+    assert message.startswith("/t/include/crt/host_config.h:169:2: error: #error -- unsupported GNU version!")
+    assert message.endswith("set NVCC_CCBIN to an older g++")
+
+
+@pytest.mark.cuda_build
+def test_a_source_that_does_not_compile_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SMEM_BENCH_CACHE", str(tmp_path))
+    broken = tmp_path / "broken.cu"
+    broken.write_text("__global__ void k() { undeclared(); }\n")
+    with pytest.raises(UserError, match=r'nvcc \d+\.\d+ failed: .*broken\.cu\(1\): error: identifier "undeclared"'):
+        compile_cubin(broken, 80)
+    assert not list(tmp_path.glob("*.cubin*"))
+
+
+@pytest.mark.cuda_build
+@needs_torch
+def test_the_real_build_for_several_architectures_holds_every_variant() -> None:
+    library = build_library("micro", [SOURCE], archs=[80, 90])
+    assert library.source_hash == kernel_hash([SOURCE])
+    assert library.flags == NVCC_FLAGS
+    rows = MicroLibrary(library).table()
+    assert [(row.name, row.read_mode, row.b_layout, row.swizzle) for row in rows] == [
+        (variant.name, variant.read_mode, variant.b_layout, swizzle)
+        for variant in VARIANTS.values()
+        for swizzle in (True, False)
+    ]
+    assert build_library("micro", [SOURCE], archs=[90, 80]).cached
+
+
+@pytest.mark.cuda_build
+@needs_torch
+def test_a_twin_is_a_separate_copy() -> None:
+    library = build_library("micro", [SOURCE], archs=[80, 90])
+    first, twin = load_library(library), load_copy(library, "twin")
+    address = [ctypes.cast(one.micro_launch, ctypes.c_void_p).value for one in (first, twin)]
+    assert address[0] != address[1]
+    assert MicroLibrary(twin).table() == MicroLibrary(first).table()
+    assert not list(library.path.parent.glob("*.twin.*"))
+
+
+@pytest.mark.cuda_build
+@needs_torch
+def test_the_lock_of_a_killed_build_is_removed_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SMEM_BENCH_CACHE", str(tmp_path))
+    source = tmp_path / "tiny.cu"
+    source.write_text('extern "C" int answer() { return 42; }\n')
+    first = build_library("tiny", [source], archs=[80])
+    (first.path.parent / "complete").unlink()  # what a build killed at its end leaves: torch's lock, no mark of ours
+    (first.path.parent / "lock").touch()
+    again = build_library("tiny", [source], archs=[80])
+    assert load_library(again).answer() == 42
+    assert "removing the lock of a killed build" in capfd.readouterr().err

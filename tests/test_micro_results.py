@@ -1,0 +1,88 @@
+"""The table of a record: levels, overlap and error computed from cells, with nothing measured invented."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from micro.arm_names import MMA_ARM, Work, arm_name
+from micro.results import COLUMNS, heading_lines, measured_rows
+from stats.levels import level_of
+from stats.records import ArmInfo, CellRow, ClockState, Device, Header, Record
+from stats.tables import FORMATS, render
+
+
+def record(levels: dict[str, float], processes: int = 4, blocks: int = 4) -> Record:
+    """Cells at the given cycles per k-step; process p is higher by p/1000 so that intervals have a width."""
+    static = {"load_instructions": 8, "wavefronts": 24, "bytes": 3072}
+    header = Header(
+        tool="micro-bench",
+        created_utc="2026-01-01T00:00:00Z",
+        run_id="test",
+        device=Device(name="Test GPU", uuid="GPU-0", compute_capability="9.0", sm_count=2),
+        seed=1,
+        clocks=ClockState(requested="auto", effective="monitor", label="monitored"),
+        arms=[
+            ArmInfo(name=name, static=static | ({"predicted_cycles": 24.0} if name.endswith("load") else {}))
+            for name in levels
+        ],
+        reference=next(iter(levels)),
+        processes=processes,
+        blocks=blocks,
+        workload={"blocks_per_sm": 2},
+    )
+    found = Record(header=header)
+    for process in range(processes):
+        for block in range(blocks):
+            for position, (name, level) in enumerate(levels.items()):
+                per_kstep = level + process / 1000
+                found.add(
+                    CellRow(process, block, position, name, 1, 1e5, 2e5, 1980.0, values={"cycles_per_kstep": per_kstep})
+                )
+    return found
+
+
+LOAD, BOTH = arm_name("A3", True, Work.LOAD), arm_name("A3", True, Work.LOAD_MMA)
+
+
+def test_a_row_holds_levels_rate_overlap_and_error() -> None:
+    (row,) = measured_rows(record({LOAD: 24.0, BOTH: 26.0, MMA_ARM: 23.0}))
+    assert row["load_mean"] == pytest.approx(24.0015)
+    assert row["load_low"] < row["load_mean"] < row["load_high"]
+    assert row["bytes_per_clk"] == pytest.approx(3072 / 24.0015)
+    assert row["error_percent"] == pytest.approx(100 * 0.0015 / 24)
+    assert row["hidden_percent"] == pytest.approx(100 * (24.0015 + 23.0015 - 26.0015) / 23.0015)
+
+
+def test_overlap_is_negative_when_together_cost_more_than_their_sum() -> None:
+    (row,) = measured_rows(record({LOAD: 24.0, BOTH: 50.0, MMA_ARM: 23.0}))
+    assert row["hidden_percent"] < 0
+
+
+def test_what_was_not_measured_is_absent_not_zero() -> None:
+    (row,) = measured_rows(record({LOAD: 24.0}))
+    assert row["load_mma"] is None
+    assert row["mma"] is None
+    assert "hidden_percent" not in row
+    for fmt in FORMATS:
+        text = render(COLUMNS, [row], fmt)
+        assert "nan" not in text.lower()
+
+
+def test_one_process_is_said_to_be_one() -> None:
+    lines = heading_lines(record({LOAD: 24.0}, processes=1))
+    assert any("conditional on this process" in line for line in lines)
+    assert any("Test GPU" in line for line in lines)
+
+
+def test_a_level_counts_processes_not_cells() -> None:
+    values = [[1.0, 1.0, 1.0, 1.0], [2.0, 2.0, 2.0, 2.0], [3.0, 3.0, 3.0, 3.0]]
+    level = level_of(values)
+    assert level.n == 3
+    assert level.mean == 2.0
+    assert level.half_width == pytest.approx(4.302652729911275 / math.sqrt(3))  # t(2, .975) * s / sqrt(3)
+    assert level_of(values[:1] * 2).half_width == 0.0
+    assert math.isnan(level_of([[1.0]]).half_width)
+    assert level_of([[1.0]]).text() == "1.00"
+    assert level_of([]).text() == "–"
