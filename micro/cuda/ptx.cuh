@@ -24,6 +24,11 @@ __device__ __forceinline__ uint32_t ld_shared_b32(uint32_t address) {
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address));
   return value;
 }
+__device__ __forceinline__ uint4 ld_shared_16(uint32_t address) {
+  uint4 v;
+  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");
+  return v;
+}
 __device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -60,9 +65,10 @@ __device__ __forceinline__ void mma_m16n8k16<__half>(float (&c)[4], const uint32
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// .cg: through L2 only; the bytes are used once a block and would only displace others in L1.
+// .cg: through L2 only; the bytes are used once a block and would only displace others in L1. The L2 prefetch size is
+// spelt out because ptxas otherwise chooses one per kernel, and kernels under comparison must not differ in it.
 __device__ __forceinline__ void cp_async_16(uint32_t shared, const void* global) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
 }
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int PENDING>
@@ -74,6 +80,9 @@ __device__ __forceinline__ uint4 ld_global_16(const void* global) {
   uint4 v;
   asm volatile("ld.global.v4.b32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(global));
   return v;
+}
+__device__ __forceinline__ void st_shared_b32(uint32_t shared, uint32_t value) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(value) : "memory");
 }
 __device__ __forceinline__ void st_shared_16(uint32_t shared, uint4 v) {
   asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(shared), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)

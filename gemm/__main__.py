@@ -1,0 +1,5 @@
+"""``python -m gemm`` is ``gemm-bench``."""
+
+from gemm.cli import main
+
+main()

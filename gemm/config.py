@@ -1,0 +1,131 @@
+"""What a configuration of the GEMM may say: which kernels, which shapes; the trial part is common to all experiments.
+
+Kernels are the product of the lists, as far as the C table holds them. The trap: a family of comparisons is declared
+before the run, so where none is written the ladder's own pairs are declared, for each setting of the rest.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import product
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from gemm.arguments import parse_shape
+from gemm.variants import Epilogue, Kernel, LoadMode, Schedule, Wait, ladder_comparisons
+from micro.variants import VARIANTS
+from stats.config import TrialConfig
+from stats.errors import UserError
+
+__all__ = ["GemmConfig"]
+
+_CELL_FLOP = 1.4e12  # about 4 ms at 300 TFLOPS: far above the resolution of events and probe
+_MOST_LAUNCHES = 500
+
+
+class GemmConfig(TrialConfig):
+    """``configs/ladder-a.yaml`` and its kin."""
+
+    variants: list[str] = Field(default_factory=lambda: list(VARIANTS), min_length=1)
+    shapes: list[str] = Field(default_factory=lambda: ["4096x4096x4096"], min_length=1)
+    dtypes: list[Literal["bf16", "fp16"]] = Field(default_factory=lambda: ["bf16"], min_length=1)
+    stages: list[Literal[1, 2, 3, 4]] = Field(default_factory=lambda: [3], min_length=1)
+    swizzle: Literal["on", "off", "both"] = "on"
+    load_modes: list[Literal["cp_async", "ld_global"]] = Field(default_factory=lambda: ["cp_async"], min_length=1)
+    epilogues: list[Literal["simple", "staged"]] = Field(default_factory=lambda: ["simple"], min_length=1)
+    schedules: list[Literal["plain", "pipelined"]] = Field(default_factory=lambda: ["plain"], min_length=1)
+    waits: list[Literal["counted", "all"]] = Field(default_factory=lambda: ["counted"], min_length=1)
+    blocks_per_sm: list[Literal[1, 2]] = Field(default_factory=lambda: [2], min_length=1)
+    reference: str | None = None  # the arm that has a twin; default: A3, or the last variant
+    cublas: bool = True
+    equal_residency: Literal["require", "warn"] = "require"
+    launches: int | None = Field(None, ge=1, le=10_000)  # per cell; None: as many as make a cell a few milliseconds
+
+    @field_validator("variants")
+    @classmethod
+    def _known(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if name not in VARIANTS:
+                raise ValueError(f"variant {name!r} is unknown; choose from {', '.join(VARIANTS)}")
+        return names
+
+    @field_validator("shapes")
+    @classmethod
+    def _shapes(cls, texts: list[str]) -> list[str]:
+        for text in texts:
+            try:
+                parse_shape(text)
+            except UserError as error:
+                raise ValueError(str(error)) from None
+        return texts
+
+    @field_validator(
+        "variants", "shapes", "dtypes", "stages", "load_modes", "epilogues", "schedules", "waits", "blocks_per_sm"
+    )
+    @classmethod
+    def _no_repeats(cls, values: list[object]) -> list[object]:
+        if len(set(values)) != len(values):
+            raise ValueError("a value is given twice")
+        return values
+
+    @model_validator(mode="after")
+    def _arms_exist(self) -> GemmConfig:
+        try:
+            names = {kernel.name for kernel in self.kernels}
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        names |= {"cublas", "cublas/fp16"} if self.cublas else set()
+        for name in {self.reference_arm, *(arm for pair in self.comparisons for arm in pair)}:
+            if name not in names:
+                raise ValueError(f"no arm {name!r}; this config has {', '.join(sorted(names))}")
+        return self
+
+    @cached_property
+    def kernels(self) -> list[Kernel]:
+        """The kernels to run, in the order of the table. Raises UserError for a combination that is not built."""
+        swizzles = {"on": [True], "off": [False], "both": [True, False]}[self.swizzle]
+        found = []
+        for dtype, blocks, schedule, wait, epilogue, load_mode, swizzle, stages, variant in product(
+            self.dtypes,
+            self.blocks_per_sm,
+            self.schedules,
+            self.waits,
+            self.epilogues,
+            self.load_modes,
+            swizzles,
+            self.stages,
+            self.variants,
+        ):
+            kernel = Kernel(
+                variant=variant,
+                dtype=dtype,
+                load_mode=LoadMode[load_mode.upper()],
+                stages=stages,
+                swizzle=swizzle,
+                epilogue=Epilogue[epilogue.upper()],
+                schedule=Schedule[schedule.upper()],
+                wait=Wait[wait.upper()],
+                blocks_per_sm=blocks,
+            )
+            kernel.group  # noqa: B018 - raises for what is not built
+            found.append(kernel)
+        return found
+
+    @property
+    def reference_arm(self) -> str:
+        """The arm whose twin runs beside it."""
+        if self.reference is not None:
+            return self.reference
+        names = [kernel.name for kernel in self.kernels]
+        return next((name for name in names if name.split("/")[0] == "A3"), names[-1])
+
+    @property
+    def family(self) -> list[tuple[str, str]]:
+        """The declared comparisons: those written, or the ladder's."""
+        return self.comparisons or ladder_comparisons(self.kernels)
+
+    def launches_for(self, shape: tuple[int, int, int]) -> int:
+        """Launches per cell on ``shape``: as stated, or for about ``_CELL_FLOP`` operations."""
+        m, n, k = shape
+        return self.launches or max(1, min(_MOST_LAUNCHES, round(_CELL_FLOP / (2 * m * n * k))))

@@ -1,0 +1,65 @@
+// The C face of the library: the table of kernels, what a kernel uses, and its launch.
+//
+// No torch: data pointers and a stream come in, an error code goes out. Whoever calls has checked shapes and pointers. The trap:
+// a kernel with more than 48 KB of dynamic shared memory launches only after the opt-in that gemm_resources sets.
+#include <vector>
+
+#include "kernels.cuh"
+
+namespace {
+
+std::vector<GemmKernel>& table() {
+  static std::vector<GemmKernel> kernels;
+  return kernels;
+}
+
+}  // namespace
+
+void add_to_table(const GemmKernel& kernel) { table().push_back(kernel); }
+
+extern "C" {
+
+struct GemmResources {
+  int registers, local_bytes, static_shared_bytes, dynamic_shared_bytes, resident_blocks, binary_version;
+};
+
+int gemm_kernel_count() { return static_cast<int>(table().size()); }
+const GemmKernel* gemm_kernel_row(int index) { return &table()[index]; }
+const char* gemm_error_string(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
+
+void gemm_tile(int* m, int* n, int* k) {
+  *m = layout::BM;
+  *n = layout::BN;
+  *k = layout::BK;
+}
+
+// Registers, local memory (spills) and resident blocks per SM; sets the shared-memory opt-in.
+int gemm_resources(int index, GemmResources* out) {
+  const GemmKernel& row = table()[index];
+  *out = {};
+  cudaFuncAttributes attributes;
+  cudaError_t error = cudaFuncGetAttributes(&attributes, row.kernel);
+  if (error == cudaSuccess)
+    error = cudaFuncSetAttribute(row.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, row.shared_bytes);
+  if (error == cudaSuccess)
+    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&out->resident_blocks, row.kernel, layout::THREADS,
+                                                          row.shared_bytes);
+  if (error != cudaSuccess) return error;
+  out->registers = attributes.numRegs;
+  out->local_bytes = static_cast<int>(attributes.localSizeBytes);
+  out->static_shared_bytes = static_cast<int>(attributes.sharedSizeBytes);
+  out->dynamic_shared_bytes = row.shared_bytes;
+  out->binary_version = attributes.binaryVersion;
+  return cudaSuccess;
+}
+
+// a: [m][k]; b: [k][n], or [n][k] where the row's b_layout is transposed; c: [m][n].
+int gemm_launch(int index, const void* a, const void* b, void* c, int m, int n, int k, void* stream) {
+  const GemmKernel& row = table()[index];
+  void* arguments[] = {&a, &b, &c, &m, &n, &k};
+  const dim3 grid((m / layout::BM) * (n / layout::BN));
+  return cudaLaunchKernel(row.kernel, grid, dim3(layout::THREADS), arguments, row.shared_bytes,
+                          static_cast<cudaStream_t>(stream));
+}
+
+}  // extern "C"
