@@ -26,7 +26,22 @@ _NONE = 7
 
 OpKind = Literal["plain", "alu", "fma", "uniform", "mma", "load", "store", "copy", "commit", "wait", "barrier", "other"]
 
-_ALU = {"LOP3", "PRMT", "IADD3", "IADD", "VIADD", "ISETP", "SHF", "LEA", "SEL", "PLOP3", "MOV", "VIMNMX", "IMNMX", "P2R"}
+_ALU = {
+    "LOP3",
+    "PRMT",
+    "IADD3",
+    "IADD",
+    "VIADD",
+    "ISETP",
+    "SHF",
+    "LEA",
+    "SEL",
+    "PLOP3",
+    "MOV",
+    "VIMNMX",
+    "IMNMX",
+    "P2R",
+}
 _FMA = {"IMAD", "FFMA", "FMUL", "FADD", "HFMA2"}
 _VARIABLE = {"LDC", "S2R", "S2UR", "SHFL", "R2UR", "LDG", "ULDC", "LDCU", "CS2R", "POPC", "VOTE"}
 

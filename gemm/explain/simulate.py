@@ -77,12 +77,18 @@ class _Sm:
     def __init__(self, ops: Sequence[Op], machine: Machine, blocks: int, warps_per_block: int, loops: int) -> None:
         self.m, self.loops = machine, loops
         self.code = [
-            (_KINDS.index(op.kind), op.stall_cycles, op.sets_on_result, op.sets_on_read, op.waits_for, op.wavefronts, op.argument)
+            (
+                _KINDS.index(op.kind),
+                op.stall_cycles,
+                op.sets_on_result,
+                op.sets_on_read,
+                op.waits_for,
+                op.wavefronts,
+                op.argument,
+            )
             for op in ops
         ]
-        self.warps = [
-            _Warp(block, warp % SUB_PARTITIONS) for block in range(blocks) for warp in range(warps_per_block)
-        ]
+        self.warps = [_Warp(block, warp % SUB_PARTITIONS) for block in range(blocks) for warp in range(warps_per_block)]
         self.by_smsp = [[w for w in self.warps if w.smsp == s] for s in range(SUB_PARTITIONS)]
         self.warps_per_block = warps_per_block
         self.arrived = [0] * blocks
