@@ -1,8 +1,8 @@
 """The arms of the GEMM: one per kernel, cuBLAS, and the A/A twin; all gated before any is timed.
 
-A factory for ``stats.trials``: it runs in each fresh process, builds or finds the library, makes the operands, lets the gate
-judge every kernel on exactly these operands and returns one callable per arm. The trap: two variants at different
-residency differ in more than the read path, so residency is read back and, where the config says so, required to be equal.
+A factory for ``stats.trials``: it runs in each fresh process, builds or finds the library, makes the operands, lets the
+gate judge every kernel on exactly these operands and returns one callable per arm. The trap: two variants at different
+residency differ in more than the read path, so residency is read back and, where the config says so, must be equal.
 """
 
 from __future__ import annotations

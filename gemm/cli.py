@@ -7,10 +7,13 @@ instantiation. Imports that cost time (torch, scipy) happen inside the commands,
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from typing import Any
 
 import typer
 
 from stats.errors import BenchError, UserError, run_app
+from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -34,10 +37,93 @@ def _names(option: str, value: str | None, allowed: tuple[str, ...]) -> list[str
 
 
 @app.callback(invoke_without_command=True)
-def bench(ctx: typer.Context) -> None:
-    """Measure the GEMM on the read paths A1, A2, A2L and A3."""
+def bench(
+    ctx: typer.Context,
+    variants: str = typer.Option(
+        None, "--variants", metavar="A1,A2,A2L,A3", help="Variants, in the order of the table."
+    ),
+    shape: list[str] = typer.Option(
+        [], "--shape", metavar="MxNxK", help="Problem size; repeatable, one record and one table each."
+    ),
+    dtype: str = typer.Option(None, "--dtype", metavar="bf16,fp16", help="Element types."),
+    stages: str = typer.Option(None, "--stages", metavar="1,2,3,4", help="Tiles in the shared-memory ring."),
+    swizzle: str = typer.Option(None, "--swizzle", metavar="on|off|both", help="Layout of the tiles in shared memory."),
+    load_mode: str = typer.Option(None, "--load-mode", metavar="cp_async,ld_global", help="Global to shared memory."),
+    processes: int = typer.Option(None, "--processes", help="Fresh processes: the n of every interval."),
+    blocks: int = typer.Option(None, "--blocks", help="Blocks per process; even."),
+    launches: int = typer.Option(None, "--launches", help="Launches measured as one cell."),
+    l2: str = typer.Option(None, "--l2", metavar="hot|flushed", help="State of L2 before each launch."),
+    seed: int = typer.Option(None, "--seed", help="Of the order of arms and of the inputs."),
+    clocks: str = typer.Option(None, "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."),
+    device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
+    config: str = typer.Option("ladder-a", "--config", metavar="FILE|NAME", help="A YAML file, or a name in configs/."),
+    out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here."),
+    resume: bool = typer.Option(False, "--resume", help="Continue the record in --out."),
+    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+) -> None:
+    """Check, then measure, the GEMM on the read paths A1, A2, A2L and A3 (bare: the config ladder-a)."""
     if ctx.invoked_subcommand is not None:
         return
+    if fmt not in FORMATS:
+        raise UserError(f"--format {fmt!r}: choose from {', '.join(FORMATS)}")
+    from gemm.config import GemmConfig, with_changes
+    from gemm.variants import DTYPES
+    from micro.device import require_gpu
+    from micro.variants import VARIANTS
+    from stats.config import load_config
+
+    changes: dict[str, Any] = {
+        "processes": processes,
+        "blocks": blocks,
+        "launches": launches,
+        "seed": seed,
+        "l2_mode": l2,
+        "clocks": clocks,
+        "swizzle": swizzle,
+        "shapes": [text for item in shape for text in item.split(",")] or None,
+        "variants": variants and _names("--variants", variants, tuple(VARIANTS)),
+        "dtypes": dtype and _names("--dtype", dtype, DTYPES),
+        "stages": stages and [int(text) for text in _names("--stages", stages, ("1", "2", "3", "4"))],
+        "load_modes": load_mode and _names("--load-mode", load_mode, ("cp_async", "ld_global")),
+    }
+    chosen = with_changes(load_config(config, GemmConfig), {k: v for k, v in changes.items() if v is not None})
+    require_gpu(device)
+
+    from gemm.arguments import parse_shape
+    from gemm.run import record_path, run_gemm
+    from stats.progress import TerminalProgress
+
+    for text in chosen.shapes:
+        record = run_gemm(
+            chosen,
+            parse_shape(text),
+            device_index=device,
+            out=record_path(out, text, chosen.shapes),
+            resume=resume,
+            progress=TerminalProgress(),
+        )
+        sys.stdout.write(_report(record, fmt))
+        sys.stdout.flush()
+
+
+def _report(record: Any, fmt: Any) -> str:
+    """Heading, table of arms, declared comparisons, notes; CSV and JSON carry the arms and, in JSON, all the rest."""
+    from gemm.results import ARM_COLUMNS, COMPARISON_COLUMNS, arm_rows, comparison_rows, heading_lines, note_lines
+    from stats.compare import analyse
+    from stats.tables import render
+
+    analysis = analyse(record)
+    heading, notes = heading_lines(record), note_lines(record, analysis)
+    compared = comparison_rows(record, analysis)
+    extra = {"heading": heading, "comparisons": compared, "notes": notes}
+    arms = render(ARM_COLUMNS, arm_rows(record), fmt, extra=extra)
+    if fmt not in ("table", "md"):
+        return arms
+    end = "  \n" if fmt == "md" else "\n"
+    above = "".join(line + end for line in heading)
+    below = "".join(line + end for line in notes)
+    comparisons = render(COMPARISON_COLUMNS, compared, fmt)
+    return f"{above}\n{arms}\n{comparisons}\n{below}\n"
 
 
 @app.command()

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import product
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from gemm.arguments import parse_shape
-from gemm.variants import Epilogue, Kernel, LoadMode, Schedule, Wait, ladder_comparisons
+from gemm.variants import Epilogue, Kernel, LoadMode, Schedule, Wait, every_kernel, ladder_comparisons
 from micro.variants import VARIANTS
 from stats.config import TrialConfig
 from stats.errors import UserError
 
-__all__ = ["GemmConfig"]
+__all__ = ["GemmConfig", "with_changes"]
 
 _CELL_FLOP = 1.4e12  # about 4 ms at 300 TFLOPS: far above the resolution of events and probe
 _MOST_LAUNCHES = 500
@@ -37,6 +37,7 @@ class GemmConfig(TrialConfig):
     schedules: list[Literal["plain", "pipelined"]] = Field(default_factory=lambda: ["plain"], min_length=1)
     waits: list[Literal["counted", "all"]] = Field(default_factory=lambda: ["counted"], min_length=1)
     blocks_per_sm: list[Literal[1, 2]] = Field(default_factory=lambda: [2], min_length=1)
+    also: list[str] = Field(default_factory=list)  # further kernels by name, beside the product
     reference: str | None = None  # the arm that has a twin; default: A3, or the last variant
     cublas: bool = True
     equal_residency: Literal["require", "warn"] = "require"
@@ -110,6 +111,12 @@ class GemmConfig(TrialConfig):
             )
             kernel.group  # noqa: B018 - raises for what is not built
             found.append(kernel)
+        built = {kernel.name: kernel for kernel in every_kernel()}
+        for name in self.also:
+            if name not in built:
+                raise UserError(f"also: no kernel {name!r}; names look like {', '.join(list(built)[1:4])}")
+            if built[name] not in found:
+                found.append(built[name])
         return found
 
     @property
@@ -117,8 +124,8 @@ class GemmConfig(TrialConfig):
         """The arm whose twin runs beside it."""
         if self.reference is not None:
             return self.reference
-        names = [kernel.name for kernel in self.kernels]
-        return next((name for name in names if name.split("/")[0] == "A3"), names[-1])
+        a3 = [kernel.name for kernel in self.kernels if kernel.variant == "A3"]
+        return "A3" if "A3" in a3 else (a3 or [self.kernels[-1].name])[0]
 
     @property
     def family(self) -> list[tuple[str, str]]:
@@ -129,3 +136,25 @@ class GemmConfig(TrialConfig):
         """Launches per cell on ``shape``: as stated, or for about ``_CELL_FLOP`` operations."""
         m, n, k = shape
         return self.launches or max(1, min(_MOST_LAUNCHES, round(_CELL_FLOP / (2 * m * n * k))))
+
+
+_ARM_FIELDS = frozenset(
+    {"variants", "dtypes", "stages", "swizzle", "load_modes", "epilogues", "schedules", "waits", "blocks_per_sm"}
+)
+
+
+def with_changes(config: GemmConfig, changes: dict[str, Any]) -> GemmConfig:
+    """The config with what the command line said; new arms get the ladder's family instead of the written one.
+
+    Raises UserError naming the field for a value that does not fit.
+    """
+    fields = {**config.model_dump(), **changes}
+    if _ARM_FIELDS & set(changes):
+        fields |= {"comparisons": [], "reference": None, "also": []}
+    try:
+        return GemmConfig.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        message = str(first["msg"]).removeprefix("Value error, ")
+        raise UserError(f"{where}: {message}" if where else message) from None

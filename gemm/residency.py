@@ -1,7 +1,7 @@
 """Do all kernels of a run share an SM in the same number of blocks, and does none spill?
 
-A comparison in which one variant runs 2 blocks per SM and another 1 measures occupancy, not the read path. Computed from the
-static facts of a record, so it can be said again, in every table, without a GPU.
+A comparison in which one variant runs 2 blocks per SM and another 1 measures occupancy, not the read path. Computed
+from the static facts of a record, so it can be said again, in every table, without a GPU.
 """
 
 from __future__ import annotations

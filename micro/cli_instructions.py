@@ -1,0 +1,167 @@
+"""``micro-bench instructions``: the reference table of every shared-memory load, measured, recomputed or predicted.
+
+With a GPU it measures; with ``--record`` it computes the tables of an earlier run again; with neither it prints what
+the bank model predicts. Each form says which it is. Imports that cost time happen inside the command.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from stats.errors import UserError
+from stats.tables import FORMATS, render
+
+if TYPE_CHECKING:
+    from micro.instructions import InstructionsConfig
+    from stats.records import Record
+
+__all__ = ["instructions", "measured_text", "predicted_text", "register", "run_instructions"]
+
+_FIGURE_SUFFIXES = (".png", ".svg", ".pdf")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``micro-bench``."""
+    app.command("instructions")(instructions)
+
+
+def instructions(
+    config: str = typer.Option(
+        "instructions", "--config", metavar="FILE|NAME", help="A YAML file, or a name in configs/."
+    ),
+    device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
+    out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here."),
+    resume: bool = typer.Option(False, "--resume", help="Continue the record in --out."),
+    record: Path = typer.Option(
+        None, "--record", metavar="FILE.jsonl", help="Tables of this record; measures nothing."
+    ),
+    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+    figure: Path = typer.Option(
+        None, "--figure", metavar="FILE.png", help="Heat maps: warps by instructions in flight."
+    ),
+) -> None:
+    """Latency and throughput of every shared-memory load by bank conflict; without a GPU, the prediction."""
+    if fmt not in FORMATS:
+        raise UserError(f"--format {fmt!r}: choose from {', '.join(FORMATS)}")
+    if figure is not None and figure.suffix.lower() not in _FIGURE_SUFFIXES:
+        raise UserError(f"--figure {figure}: choose a name that ends in {', '.join(_FIGURE_SUFFIXES)}")
+    if figure is not None and not figure.parent.is_dir():
+        raise UserError(f"--figure {figure}: there is no folder {figure.parent}; make it first")
+    if record is not None:
+        if out is not None:
+            raise UserError("--out: --record measures nothing, so there is nothing to record; leave one of them out")
+        from stats.records import read_record
+
+        _show(read_record(record), fmt, figure)
+        return
+    from micro.device import cuda_device_count, require_gpu
+    from micro.instructions import InstructionsConfig
+    from stats.config import load_config
+
+    chosen = load_config(config, InstructionsConfig)
+    if cuda_device_count() == 0:
+        for option, value in (("--out", out), ("--figure", figure)):
+            if value is not None:
+                raise UserError(
+                    f"{option}: there is no CUDA device, so nothing is measured; give a record with --record"
+                )
+        sys.stdout.write(predicted_text(chosen, fmt))
+        return
+    require_gpu(device)
+    _show(run_instructions(chosen, device_index=device, out=out, resume=resume), fmt, figure)
+
+
+def run_instructions(
+    config: InstructionsConfig, *, device_index: int, out: Path | None, resume: bool = False
+) -> Record:
+    """Measure; raises UserError and BenchError as ``stats.trials.run_trials`` and ``make_arms`` do."""
+    from micro.instruction_cells import make_arms
+    from micro.instructions import arms_of, reference_arm
+    from stats.progress import TerminalProgress
+    from stats.trials import run_trials
+
+    reference = reference_arm(arms_of(config)).name
+    spec = config.trial_spec("micro-bench instructions", reference, f"{reference}.twin")
+    factory = functools.partial(make_arms, config, device_index)
+    return run_trials(spec, factory, out=out, resume=resume, progress=TerminalProgress())
+
+
+def _show(found: Record, fmt: str, figure: Path | None) -> None:
+    sys.stdout.write(measured_text(found, fmt))
+    if figure is not None:
+        from micro.instruction_figure import draw_heat_maps
+        from micro.instruction_results import points_of
+
+        name = found.header.device.name if found.header.device else "unknown device"
+        draw_heat_maps(points_of(found), figure, f"{name}: rate by what is under way ({found.name})")
+
+
+def measured_text(record: Record, fmt: Any) -> str:
+    """The tables of a record. CSV holds the reference table only; JSON holds everything, unrounded."""
+    from micro import published
+    from micro.instruction_results import COLUMNS, FIT_COLUMNS, fit_rows, fits_of, points_of, table_rows
+    from micro.results import heading_lines
+
+    points = points_of(record)
+    if not points:
+        raise UserError(f"{record.path or record.name}: holds no cell of 'micro-bench instructions'")
+    fits = fit_rows(fits_of(points))
+    beside = published.published_rows(points, record.header.device)
+    lines = heading_lines(record)
+    skipped = [f"{row.arm}: not measured, {row.reason}" for row in record.skips]
+    warnings = [f"{fit['instruction']} {fit['quantity']}: {text}" for fit in fits for text in fit["warnings"]]
+    extra = {
+        "measured": True,
+        "heading": lines,
+        "fits": fits,
+        "published": beside,
+        "grid": _grid(points),
+        "skipped": skipped,
+        "warnings": warnings,
+    }
+    main = render(COLUMNS, table_rows(points), fmt, extra=extra)
+    if fmt in ("csv", "json"):
+        return main
+    parts = [
+        "\n".join(lines),
+        main,
+        "Cycles against wavefronts: cycles = conflict-free + slope x (wavefronts - least), with 95 % intervals.\n"
+        "Broadcast and random patterns are not in the fit; their error says how well it predicts.",
+        render(FIT_COLUMNS, fits, fmt),
+        "Published by others, beside ours:",
+        render(published.COLUMNS, beside, fmt),
+    ]
+    if warnings or skipped:
+        parts.append("\n".join([*warnings, *skipped]))
+    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def _grid(points: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "instruction": point.facts["instruction"],
+            "pattern": point.facts["pattern"],
+            "warps": point.at[0],
+            "in_flight": point.at[1],
+            "cycles_per_instruction": point.cycles.mean,
+            "low": point.cycles.low,
+            "high": point.cycles.high,
+        }
+        for point in points
+    ]
+
+
+def predicted_text(config: InstructionsConfig, fmt: Any) -> str:
+    """What the addresses alone say, headed as predicted."""
+    from micro.instruction_results import PREDICTION_COLUMNS, prediction_rows
+    from micro.instructions import arms_of
+
+    line = "PREDICTED, NOT MEASURED: no CUDA device is visible; wavefronts and floors come from the addresses alone"
+    rows = prediction_rows([arm.static() for arm in arms_of(config)])
+    body = render(PREDICTION_COLUMNS, rows, fmt, extra={"measured": False, "heading": [line]})
+    return body if fmt in ("csv", "json") else f"{line}\n\n{body}"

@@ -1,0 +1,399 @@
+// What does one shared-memory load cost: its latency, and the rate at which an SM can take it?
+//
+// One kernel answers both. Shared memory holds an image in which the word at offset p holds p: each load's first register is
+// the address of the same chain's next load, so a warp has exactly IN_FLIGHT loads under way and the loop holds nothing but
+// loads. One warp with one chain gives latency, 32 warps with several give throughput. The address pattern comes from
+// outside as 32 offsets: the bank model judges the very bytes that are read. The trap: any instruction between two
+// loads of a chain is timed as latency, so the start of the image is an immediate of the load, not an add.
+#include <cuda_runtime.h>
+
+#include <climits>
+
+#include "ptx.cuh"
+
+namespace {
+
+// The image starts at this shared address, an immediate of every load. At or above the start of dynamic shared memory on
+// every architecture (checked by the kernel), and a multiple of 128, so that it moves no address to another bank.
+constexpr uint32_t IMAGE_ADDRESS = 1024;
+constexpr int IMAGE_BYTES = 8192;
+constexpr int INSTRUCTIONS_PER_LOOP = 64;
+constexpr int MAX_WARPS = 32;
+constexpr uint32_t BAD_BASE = 0xffffffffu;
+
+enum Kind { load = 0, mma = 1, store = 2, cluster_load = 3 };
+
+struct WarpSpan {
+  uint64_t start_clock, end_clock, start_ns, end_ns;
+  uint32_t sm, pad;
+};
+
+extern __shared__ __align__(128) unsigned char shared_bytes[];
+
+// Loads: the first register of the load at IMAGE_ADDRESS + offset. The other registers hold data that nobody reads, so the
+// wide ones say .volatile: ptxas narrows a plain ld.shared.v4 to the one register that is used.
+struct LdB16 {
+  static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {
+    uint32_t r;  // a 32-bit destination is zero-extended by the load itself
+    asm volatile("ld.shared.b16 %0, [%1+%2];" : "=r"(r) : "r"(offset), "n"(IMAGE_ADDRESS));
+    return r;
+  }
+};
+struct LdB32 {
+  static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {
+    uint32_t r;
+    asm volatile("ld.shared.b32 %0, [%1+%2];" : "=r"(r) : "r"(offset), "n"(IMAGE_ADDRESS));
+    return r;
+  }
+};
+struct LdB64 {
+  static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {
+    uint32_t r[2];
+    asm volatile("ld.volatile.shared.v2.b32 {%0,%1}, [%2+%3];" : "=r"(r[0]), "=r"(r[1]) : "r"(offset), "n"(IMAGE_ADDRESS));
+    return r[0];
+  }
+};
+struct LdB128 {
+  static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {
+    uint32_t r[4];
+    asm volatile("ld.volatile.shared.v4.b32 {%0,%1,%2,%3}, [%4+%5];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(offset), "n"(IMAGE_ADDRESS));
+    return r[0];
+  }
+};
+
+#define LDMATRIX_X1(NAME, TRANS)                                                      \
+  struct NAME {                                                                       \
+    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {      \
+      uint32_t r;                                                                     \
+      asm volatile("ldmatrix.sync.aligned.m8n8.x1" TRANS ".shared.b16 {%0}, [%1+%2];" \
+                   : "=r"(r)                                                          \
+                   : "r"(offset), "n"(IMAGE_ADDRESS));                                \
+      return r;                                                                       \
+    }                                                                                 \
+  };
+#define LDMATRIX_X2(NAME, TRANS)                                                         \
+  struct NAME {                                                                          \
+    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {         \
+      uint32_t r[2];                                                                     \
+      asm volatile("ldmatrix.sync.aligned.m8n8.x2" TRANS ".shared.b16 {%0,%1}, [%2+%3];" \
+                   : "=r"(r[0]), "=r"(r[1])                                              \
+                   : "r"(offset), "n"(IMAGE_ADDRESS));                                   \
+      return r[0];                                                                       \
+    }                                                                                    \
+  };
+#define LDMATRIX_X4(NAME, TRANS)                                                               \
+  struct NAME {                                                                                \
+    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {               \
+      uint32_t r[4];                                                                           \
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4" TRANS ".shared.b16 {%0,%1,%2,%3}, [%4+%5];" \
+                   : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])                            \
+                   : "r"(offset), "n"(IMAGE_ADDRESS));                                         \
+      return r[0];                                                                             \
+    }                                                                                          \
+  };
+LDMATRIX_X1(LdmX1, "")
+LDMATRIX_X2(LdmX2, "")
+LDMATRIX_X4(LdmX4, "")
+LDMATRIX_X1(LdmX1T, ".trans")
+LDMATRIX_X2(LdmX2T, ".trans")
+LDMATRIX_X4(LdmX4T, ".trans")
+
+// Distributed shared memory: the chain runs through the other block's image, in addresses of the cluster's window.
+__device__ __forceinline__ uint32_t map_to_rank(uint32_t address, uint32_t rank) {
+#if __CUDA_ARCH__ >= 900
+  uint32_t mapped;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
+  return mapped;
+#else
+  return address + 0 * rank;
+#endif
+}
+// ld.shared::cluster becomes a generic load and, in every step of the chain, a move that builds its 64-bit address. The
+// generic load said outright is the same machine instruction without the move: the upper half is that of the shared window.
+struct LdCluster {
+  static __device__ __forceinline__ uint32_t next(uint32_t address, uint32_t window) {
+    uint32_t r;
+    asm volatile("{ .reg .b64 generic; mov.b64 generic, {%1, %2}; ld.b32 %0, [generic]; }"
+                 : "=r"(r)
+                 : "r"(address), "r"(window));
+    return r;
+  }
+};
+__device__ __forceinline__ uint32_t shared_window() {
+  return static_cast<uint32_t>(reinterpret_cast<uint64_t>(static_cast<const void*>(shared_bytes)) >> 32);
+}
+__device__ __forceinline__ uint32_t cluster_rank() {
+#if __CUDA_ARCH__ >= 900
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+#else
+  return 0;
+#endif
+}
+__device__ __forceinline__ void cluster_barrier() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+
+template <int MATRICES>
+__device__ __forceinline__ void stmatrix(uint32_t offset, const uint32_t (&r)[4]) {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (MATRICES == 1)
+    asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0+%1], {%2};" ::"r"(offset), "n"(IMAGE_ADDRESS), "r"(r[0])
+                 : "memory");
+  if constexpr (MATRICES == 2)
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0+%1], {%2,%3};" ::"r"(offset), "n"(IMAGE_ADDRESS), "r"(r[0]),
+                 "r"(r[1])
+                 : "memory");
+  if constexpr (MATRICES == 4)
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0+%1], {%2,%3,%4,%5};" ::"r"(offset), "n"(IMAGE_ADDRESS),
+                 "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+                 : "memory");
+#endif
+}
+
+// False where dynamic shared memory starts above the image: the caller reports it instead of reading something else.
+__device__ __forceinline__ bool fill_image(const unsigned char* image) {
+  if (ptx::shared_address(shared_bytes) > IMAGE_ADDRESS) return false;
+  for (int byte = 16 * threadIdx.x; byte < IMAGE_BYTES; byte += 16 * blockDim.x)
+    ptx::st_shared_16(IMAGE_ADDRESS + byte, ptx::ld_global_16(image + byte));
+  __syncthreads();
+  return true;
+}
+
+__device__ __forceinline__ void begin(WarpSpan& span) {
+  span.start_ns = ptx::globaltimer_ns();
+  span.start_clock = ptx::clock64();
+}
+// The vote needs every lane's value, so the end clock is read after the last instruction has delivered.
+__device__ __forceinline__ void finish(WarpSpan& span, uint32_t last, WarpSpan* spans) {
+  unsigned vote;
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
+               : "=r"(vote)
+               : "r"(last)
+               : "memory");
+  span.end_clock = ptx::clock64();
+  span.end_ns = ptx::globaltimer_ns();
+  span.sm = ptx::sm_id();
+  span.pad = vote;
+  if (threadIdx.x % 32 == 0) spans[(blockIdx.x * blockDim.x + threadIdx.x) / 32] = span;
+}
+
+// sinks: 0 where every chain ends on the address it started from, which it does if every load read the right word.
+template <typename Load, int IN_FLIGHT, bool CLUSTER>
+__global__ void __launch_bounds__(32 * MAX_WARPS, 1)
+    load_kernel(const unsigned char* image, const uint32_t* offsets, int loops, WarpSpan* spans, uint32_t* sinks) {
+  const int thread = blockIdx.x * blockDim.x + threadIdx.x;
+  if (!fill_image(image)) {
+    sinks[thread] = BAD_BASE;
+    return;
+  }
+  uint32_t start = offsets[threadIdx.x % 32], window = 0;
+  if constexpr (CLUSTER) {
+    const uint32_t rank = cluster_rank(), address = IMAGE_ADDRESS + start;
+    if (threadIdx.x < 32) asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(map_to_rank(address, rank)) : "memory");
+    start = map_to_rank(address, rank ^ 1);
+    window = ptx::opaque(shared_window());
+    cluster_barrier();
+  }
+  uint32_t chain[IN_FLIGHT];
+#pragma unroll
+  for (int c = 0; c < IN_FLIGHT; ++c) chain[c] = ptx::opaque(start);
+  __syncthreads();
+
+  WarpSpan span;
+  begin(span);
+#pragma unroll 1
+  for (int loop = 0; loop < loops; ++loop) {
+#pragma unroll
+    for (int i = 0; i < INSTRUCTIONS_PER_LOOP; ++i) chain[i % IN_FLIGHT] = Load::next(chain[i % IN_FLIGHT], window);
+  }
+  uint32_t wrong = 0;
+#pragma unroll
+  for (int c = 0; c < IN_FLIGHT; ++c) wrong |= chain[c] ^ start;
+  finish(span, wrong, spans);
+  sinks[thread] = wrong;
+  if constexpr (CLUSTER) cluster_barrier();  // the other block may still be reading here
+}
+
+// Throughput only: a store returns nothing that a chain could wait for. sinks: 0 where a load finds what was stored.
+template <int MATRICES, typename Load>
+__global__ void __launch_bounds__(32 * MAX_WARPS, 1)
+    store_kernel(const unsigned char* image, const uint32_t* offsets, int loops, WarpSpan* spans, uint32_t* sinks) {
+  const int thread = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % 32;
+  if (!fill_image(image)) {
+    sinks[thread] = BAD_BASE;
+    return;
+  }
+  const uint32_t offset = ptx::opaque(offsets[lane]);
+  uint32_t r[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) r[i] = ptx::ld_shared_b32(IMAGE_ADDRESS + 4 * (lane + 32 * i));
+  __syncthreads();
+
+  WarpSpan span;
+  begin(span);
+#pragma unroll 1
+  for (int loop = 0; loop < loops; ++loop) {
+#pragma unroll
+    for (int i = 0; i < INSTRUCTIONS_PER_LOOP; ++i) stmatrix<MATRICES>(offset, r);
+  }
+  const uint32_t wrong = Load::next(offset, 0) ^ r[0];  // in order behind the stores: delivered when they are done
+  finish(span, wrong, spans);
+  sinks[thread] = wrong;
+}
+
+// image: a[4], b[2] of each lane, as 32 x 6 words. sinks: bits of the first accumulator of chain 0, which started from 0.
+template <typename T, int IN_FLIGHT>
+__global__ void __launch_bounds__(32 * MAX_WARPS, 1)
+    mma_kernel(const unsigned char* image, const uint32_t*, int loops, WarpSpan* spans, uint32_t* sinks) {
+  const uint32_t* words = reinterpret_cast<const uint32_t*>(image) + threadIdx.x % 32 * 6;
+  const uint32_t a[4] = {words[0], words[1], words[2], words[3]}, b[2] = {words[4], words[5]};
+  float acc[IN_FLIGHT][4] = {};
+#pragma unroll
+  for (int c = 1; c < IN_FLIGHT; ++c) acc[c][0] = __uint_as_float(ptx::opaque(0x3f800000u)) * c;
+  __syncthreads();
+
+  WarpSpan span;
+  begin(span);
+#pragma unroll 1
+  for (int loop = 0; loop < loops; ++loop) {
+#pragma unroll
+    for (int i = 0; i < INSTRUCTIONS_PER_LOOP; ++i) ptx::mma_m16n8k16<T>(acc[i % IN_FLIGHT], a, b);
+  }
+  uint32_t last = 0;
+#pragma unroll
+  for (int c = 0; c < IN_FLIGHT; ++c)
+#pragma unroll
+    for (int r = 0; r < 4; ++r) last ^= __float_as_uint(acc[c][r]) + 4 * c + r;
+  finish(span, last, spans);
+  sinks[blockIdx.x * blockDim.x + threadIdx.x] = __float_as_uint(acc[0][0]);
+}
+
+constexpr int IN_FLIGHT_STEPS = 4;
+constexpr int IN_FLIGHT_VALUES[IN_FLIGHT_STEPS] = {1, 2, 4, 8};
+
+struct Instruction {
+  const char* name;
+  Kind kind;
+  int matrices;        // 8x8 tiles of ldmatrix and stmatrix, else 0
+  int bytes_per_lane;  // into or out of registers; 0 for mma
+  int minimum_arch;
+  const void* kernels[IN_FLIGHT_STEPS];  // null where that many in flight means nothing
+};
+
+template <typename Load, bool CLUSTER = false>
+Instruction load_of(const char* name, int matrices, int bytes_per_lane) {
+  return {name,
+          CLUSTER ? cluster_load : load,
+          matrices,
+          bytes_per_lane,
+          CLUSTER ? 90 : 80,
+          {reinterpret_cast<const void*>(load_kernel<Load, 1, CLUSTER>),
+           reinterpret_cast<const void*>(load_kernel<Load, 2, CLUSTER>),
+           reinterpret_cast<const void*>(load_kernel<Load, 4, CLUSTER>),
+           reinterpret_cast<const void*>(load_kernel<Load, 8, CLUSTER>)}};
+}
+template <typename T>
+Instruction mma_of(const char* name) {
+  return {name,
+          mma,
+          0,
+          0,
+          80,
+          {reinterpret_cast<const void*>(mma_kernel<T, 1>), reinterpret_cast<const void*>(mma_kernel<T, 2>),
+           reinterpret_cast<const void*>(mma_kernel<T, 4>), reinterpret_cast<const void*>(mma_kernel<T, 8>)}};
+}
+template <int MATRICES, typename Load>
+Instruction store_of(const char* name) {
+  return {name, store, MATRICES, 4 * MATRICES, 90, {reinterpret_cast<const void*>(store_kernel<MATRICES, Load>)}};
+}
+
+const Instruction instructions[] = {
+    load_of<LdB16>("ld.shared.b16", 0, 2),      load_of<LdB32>("ld.shared.b32", 0, 4),
+    load_of<LdB64>("ld.shared.b64", 0, 8),      load_of<LdB128>("ld.shared.b128", 0, 16),
+    load_of<LdmX1>("ldmatrix.x1", 1, 4),        load_of<LdmX2>("ldmatrix.x2", 2, 8),
+    load_of<LdmX4>("ldmatrix.x4", 4, 16),       load_of<LdmX1T>("ldmatrix.x1.trans", 1, 4),
+    load_of<LdmX2T>("ldmatrix.x2.trans", 2, 8), load_of<LdmX4T>("ldmatrix.x4.trans", 4, 16),
+    mma_of<__nv_bfloat16>("mma.bf16"),          mma_of<__half>("mma.f16"),
+    store_of<1, LdmX1>("stmatrix.x1"),          store_of<2, LdmX2>("stmatrix.x2"),
+    store_of<4, LdmX4>("stmatrix.x4"),          load_of<LdCluster, true>("ld.shared::cluster.b32", 0, 4),
+};
+cudaLaunchConfig_t launch_config(int index, int blocks, int warps, int shared_bytes_per_block,
+                                 cudaLaunchAttribute* cluster) {
+  cluster->id = cudaLaunchAttributeClusterDimension;
+  cluster->val.clusterDim.x = 2;
+  cluster->val.clusterDim.y = cluster->val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(32 * warps);
+  config.dynamicSmemBytes = shared_bytes_per_block;
+  config.attrs = cluster;
+  config.numAttrs = instructions[index].kind == cluster_load ? 1 : 0;
+  return config;
+}
+
+constexpr int instruction_count = sizeof(instructions) / sizeof(instructions[0]);
+
+}  // namespace
+
+extern "C" {
+
+struct InstructionInfo {
+  const char* name;
+  int kind, matrices, bytes_per_lane, minimum_arch;
+};
+
+int instructions_count() { return instruction_count; }
+InstructionInfo instructions_info(int index) {
+  const Instruction& i = instructions[index];
+  return {i.name, i.kind, i.matrices, i.bytes_per_lane, i.minimum_arch};
+}
+int instructions_in_flight(int step) { return step < IN_FLIGHT_STEPS ? IN_FLIGHT_VALUES[step] : 0; }
+int instructions_has_kernel(int index, int step) { return instructions[index].kernels[step] != nullptr; }
+int instructions_image_bytes() { return IMAGE_BYTES; }
+int instructions_image_address() { return IMAGE_ADDRESS; }
+int instructions_per_loop() { return INSTRUCTIONS_PER_LOOP; }
+const char* instructions_error_string(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
+
+// Sets the opt-in for this much dynamic shared memory; gives registers, local bytes (spills), resident blocks per SM, and
+// the blocks that can run at once (a cluster needs two SMs of one GPC; INT_MAX for instructions that need none).
+int instructions_prepare(int index, int step, int warps, int shared_bytes_per_block, int* registers, int* local_bytes,
+                         int* resident_blocks, int* blocks_at_once) {
+  const void* kernel = instructions[index].kernels[step];
+  cudaFuncAttributes attributes;
+  cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
+  if (error == cudaSuccess)
+    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes_per_block);
+  if (error == cudaSuccess)
+    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(resident_blocks, kernel, 32 * warps, shared_bytes_per_block);
+  *blocks_at_once = INT_MAX;
+  if (error == cudaSuccess && instructions[index].kind == cluster_load) {
+    cudaLaunchAttribute cluster;
+    const cudaLaunchConfig_t config = launch_config(index, 2, warps, shared_bytes_per_block, &cluster);
+    int clusters = 0;
+    error = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+    *blocks_at_once = 2 * clusters;
+  }
+  if (error != cudaSuccess) return error;
+  *registers = attributes.numRegs;
+  *local_bytes = static_cast<int>(attributes.localSizeBytes);
+  return cudaSuccess;
+}
+
+// spans: WarpSpan[blocks * warps]; sinks: uint32_t[blocks * warps * 32]. Each warp runs loops * INSTRUCTIONS_PER_LOOP
+// instructions. cluster_load runs in clusters of two blocks; blocks must then be even.
+int instructions_launch(int index, int step, int blocks, int warps, int shared_bytes_per_block, int loops, const void* image,
+                        const void* offsets, void* spans, void* sinks, void* stream) {
+  void* arguments[] = {&image, &offsets, &loops, &spans, &sinks};
+  cudaLaunchAttribute cluster;
+  cudaLaunchConfig_t config = launch_config(index, blocks, warps, shared_bytes_per_block, &cluster);
+  config.stream = static_cast<cudaStream_t>(stream);
+  return cudaLaunchKernelExC(&config, instructions[index].kernels[step], arguments);
+}
+
+}  // extern "C"
