@@ -85,7 +85,7 @@ def gemm_arms(
     faults = residency_faults(static)
     if faults and equal_residency == "require":
         raise UserError(f"{faults[0]}; the config requires equal residency (equal_residency: require)")
-    launch = {kernel.name: launch_of(library, kernel) for kernel in kernels}
+    launch: dict[str, Callable[[], object]] = {kernel.name: launch_of(library, kernel) for kernel in kernels}
     twin_of = next(kernel for kernel in kernels if kernel.name == reference)
     launch[f"{reference}.twin"] = launch_of(GemmLibrary(load_copy(built, "twin")), twin_of)
     if with_cublas:

@@ -12,10 +12,15 @@ from typing import Any
 
 import typer
 
+from gemm import cli_counters
+from gemm.campaign_cli import aa, inject
 from stats.errors import BenchError, UserError, run_app
 from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app.command()(aa)
+app.command()(inject)
+cli_counters.register(app)
 
 _BREAKS = {"unswizzled-reads": 1, "swapped-registers": 2, "last-tile-skipped": 3}
 

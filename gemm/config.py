@@ -28,15 +28,15 @@ class GemmConfig(TrialConfig):
     """``configs/ladder-a.yaml`` and its kin."""
 
     variants: list[str] = Field(default_factory=lambda: list(VARIANTS), min_length=1)
-    shapes: list[str] = Field(default_factory=lambda: ["4096x4096x4096"], min_length=1)
-    dtypes: list[Literal["bf16", "fp16"]] = Field(default_factory=lambda: ["bf16"], min_length=1)
-    stages: list[Literal[1, 2, 3, 4]] = Field(default_factory=lambda: [3], min_length=1)
+    shapes: list[str] = Field(default=["4096x4096x4096"], min_length=1)
+    dtypes: list[Literal["bf16", "fp16"]] = Field(default=["bf16"], min_length=1)
+    stages: list[Literal[1, 2, 3, 4]] = Field(default=[3], min_length=1)
     swizzle: Literal["on", "off", "both"] = "on"
-    load_modes: list[Literal["cp_async", "ld_global"]] = Field(default_factory=lambda: ["cp_async"], min_length=1)
-    epilogues: list[Literal["simple", "staged"]] = Field(default_factory=lambda: ["simple"], min_length=1)
-    schedules: list[Literal["plain", "pipelined"]] = Field(default_factory=lambda: ["plain"], min_length=1)
-    waits: list[Literal["counted", "all"]] = Field(default_factory=lambda: ["counted"], min_length=1)
-    blocks_per_sm: list[Literal[1, 2]] = Field(default_factory=lambda: [2], min_length=1)
+    load_modes: list[Literal["cp_async", "ld_global"]] = Field(default=["cp_async"], min_length=1)
+    epilogues: list[Literal["simple", "staged"]] = Field(default=["simple"], min_length=1)
+    schedules: list[Literal["plain", "pipelined"]] = Field(default=["plain"], min_length=1)
+    waits: list[Literal["counted", "all"]] = Field(default=["counted"], min_length=1)
+    blocks_per_sm: list[Literal[1, 2]] = Field(default=[2], min_length=1)
     also: list[str] = Field(default_factory=list)  # further kernels by name, beside the product
     reference: str | None = None  # the arm that has a twin; default: A3, or the last variant
     cublas: bool = True

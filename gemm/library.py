@@ -91,7 +91,7 @@ class _Resources(ctypes.Structure):
 def sources(kernels: Iterable[Kernel]) -> list[Path]:
     """The translation units that hold these kernels, and the C face. Raises UserError for one that is not built."""
     groups = dict.fromkeys(kernel.group for kernel in kernels)
-    return [CUDA_DIR / "gemm.cu", *(CUDA_DIR / "parts" / f"{group}.cu" for group in sorted(groups))]
+    return [CUDA_DIR / "gemm.cu", *(CUDA_DIR / f"group_{group}.cu" for group in sorted(groups))]
 
 
 def source_hash(flags: Sequence[str] = ()) -> str:

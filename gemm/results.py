@@ -1,8 +1,8 @@
 """From a record of the GEMM to its tables: one row per arm, then one row per declared comparison and metric.
 
 Everything is computed from the cells and the header's static facts, so it needs no GPU and no torch. The ratio to
-cuBLAS is of times: 100 % is as fast as torch.matmul. The trap: A2 and A2L read a B that was transposed on the host, outside the
-timing, and every output says so.
+cuBLAS is of times: 100 % is as fast as torch.matmul. The trap: A2 and A2L read a B that was transposed on the host,
+outside the timing, and every output says so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ __all__ = [
     "note_lines",
 ]
 
-TRANSPOSED_CAVEAT = "A2 and A2L read a B that was transposed on the host, once and outside the timing: whoever has no such B pays for it"
+TRANSPOSED_CAVEAT = (
+    "A2 and A2L read a B that was transposed on the host, outside the timing: whoever has no such B pays for that"
+)
 ARM_COLUMNS = [
     Column("arm", "kernel", align="left"),
     Column("ms", "ms"),
@@ -57,7 +59,7 @@ def _static(record: Record) -> dict[str, dict[str, Any]]:
 
 def _flop(record: Record) -> float:
     workload = record.header.workload
-    return 2.0 * workload["m"] * workload["n"] * workload["k"]
+    return 2.0 * float(workload["m"]) * float(workload["n"]) * float(workload["k"])
 
 
 def _cublas_of(record: Record, arm: str) -> str | None:

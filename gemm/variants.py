@@ -103,7 +103,7 @@ class Kernel:
 
     @property
     def group(self) -> str:
-        """Stem of the file in ``cuda/parts`` that adds it. Raises UserError for a combination that is not built."""
+        """The ``cuda/group_*.cu`` that adds it. Raises UserError for a combination that is not built."""
         on_grid = replace(self, epilogue=Epilogue.SIMPLE, schedule=Schedule.PLAIN, wait=Wait.COUNTED, blocks_per_sm=2)
         if self == on_grid:
             swizzle = "swizzled" if self.swizzle else "unswizzled"

@@ -27,9 +27,11 @@ from pathlib import Path
 
 from micro.toolchain import Toolkit, find_host_compiler, find_ninja, find_toolkit, require_archs
 from stats.errors import UserError
+from stats.provenance import hash_sources, relative_sources, source_closure
 
 __all__ = [
     "CUDA_DIR",
+    "FLAGS_FILE",
     "NVCC_FLAGS",
     "BuiltLibrary",
     "build_host_library",
@@ -37,13 +39,15 @@ __all__ = [
     "cache_dir",
     "compile_cubin",
     "kernel_hash",
+    "kernel_sources",
     "load_copy",
     "load_library",
 ]
 
 CUDA_DIR = Path(__file__).resolve().parent / "cuda"
-NVCC_FLAGS = ("-O3", "-std=c++17")
-_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+# A file, not a literal, so that a report that imports nothing of this package still sees a flag change.
+FLAGS_FILE = CUDA_DIR.parent / "nvcc_flags.txt"
+NVCC_FLAGS = tuple(FLAGS_FILE.read_text(encoding="utf-8").split())
 _LOCK_WAIT_S = 300.0
 
 
@@ -53,6 +57,7 @@ class BuiltLibrary:
 
     path: Path
     source_hash: str  # of sources, headers and flags: the one that records carry
+    sources: tuple[str, ...]  # the files behind it, as records name them
     flags: tuple[str, ...]
     archs: tuple[int, ...]
     nvcc: str  # "13.0"
@@ -76,30 +81,14 @@ def cache_dir() -> Path:
     return folder
 
 
-def source_closure(sources: Sequence[Path], include_dirs: Sequence[Path]) -> list[Path]:
-    """The sources and every quoted include they reach, each once, in order of first sight."""
-    found: list[Path] = []
-    queue = list(sources)
-    while queue:
-        path = queue.pop(0).resolve()
-        if path in found:
-            continue
-        found.append(path)
-        for name in _INCLUDE.findall(path.read_text(encoding="utf-8")):
-            for folder in (path.parent, *include_dirs):
-                if (folder / name).exists():
-                    queue.append(folder / name)
-                    break
-    return found
+def kernel_sources(sources: Sequence[Path], include_dirs: Sequence[Path] = (CUDA_DIR,)) -> list[Path]:
+    """All files that the hash of a build covers: its sources, their headers, and the file of the flags."""
+    return [*source_closure(sources, include_dirs), FLAGS_FILE]
 
 
 def kernel_hash(sources: Sequence[Path], flags: Sequence[str] = (), include_dirs: Sequence[Path] = (CUDA_DIR,)) -> str:
     """Hash (12 hex digits) of the sources, their headers and the flags; the same on every machine."""
-    digest = hashlib.sha256()
-    for path in source_closure(sources, include_dirs):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    digest.update("\0".join((*NVCC_FLAGS, *flags)).encode())
-    return digest.hexdigest()[:12]
+    return hash_sources(kernel_sources(sources, include_dirs), (*NVCC_FLAGS, *flags))
 
 
 def _product_key(*parts: object) -> str:
@@ -183,7 +172,13 @@ def build_library(
 
     def product(*, cached: bool) -> BuiltLibrary:
         return BuiltLibrary(
-            library, source_hash, (*NVCC_FLAGS, *flags), tuple(sorted(archs)), toolkit.version_text, cached
+            path=library,
+            source_hash=source_hash,
+            sources=tuple(relative_sources(kernel_sources(sources, include_dirs))),
+            flags=(*NVCC_FLAGS, *flags),
+            archs=tuple(sorted(archs)),
+            nvcc=toolkit.version_text,
+            cached=cached,
         )
 
     if complete.exists():
@@ -267,12 +262,13 @@ def _run_compiler(command: list[str], out: Path, toolkit: Toolkit | None) -> Non
     unfinished.replace(out)
 
 
-def build_host_library(name: str, sources: Sequence[Path]) -> Path:
+def build_host_library(name: str, sources: Sequence[Path], include_dirs: Sequence[Path] = (CUDA_DIR,)) -> Path:
     """Compile ``sources[0]`` with the host compiler; the rest are headers. Needs neither CUDA nor torch."""
     compiler = find_host_compiler()
-    out = cache_dir() / f"{name}-{_product_key(kernel_hash(sources), str(compiler))}.so"
+    out = cache_dir() / f"{name}-{_product_key(kernel_hash(sources, (), include_dirs), str(compiler))}.so"
     if not out.exists():
-        _run_compiler([str(compiler), "-O2", "-std=c++17", "-shared", "-fPIC", str(sources[0])], out, None)
+        includes = [f"-I{path}" for path in include_dirs]
+        _run_compiler([str(compiler), "-O2", "-std=c++17", "-shared", "-fPIC", *includes, str(sources[0])], out, None)
     return out
 
 

@@ -6,16 +6,21 @@ time (torch, scipy, matplotlib) happen inside the commands, so that ``--help`` s
 
 from __future__ import annotations
 
+import importlib
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from micro import cli_counters, cli_instructions, cli_static
 from stats.errors import UserError, run_app
 from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+for part in (cli_static, cli_instructions, cli_counters):
+    part.register(app)
 
 
 def main() -> None:
@@ -81,6 +86,8 @@ def bench(
     from micro.run import run_micro
     from stats.progress import TerminalProgress
 
+    # The table needs scipy, whose import takes as long as many cells: it comes while the fresh process measures.
+    threading.Thread(target=importlib.import_module, args=("scipy.stats",), daemon=True).start()
     record = run_micro(chosen, device_index=device, out=out, resume=resume, progress=TerminalProgress())
     sys.stdout.write(_measured(record, fmt))
 
@@ -94,12 +101,13 @@ def _with_heading(lines: list[str], fmt: str, body: str, after: list[str]) -> st
 
 
 def _measured(record: Any, fmt: Any) -> str:
-    from micro.results import COLUMNS, UNITS_LINE, heading_lines, measured_rows
+    from micro.results import COLUMNS, DATA_COLUMNS, UNITS_LINES, heading_lines, measured_rows
     from stats.tables import render
 
     lines = heading_lines(record)
-    body = render(COLUMNS, measured_rows(record), fmt, extra={"measured": True, "heading": lines})
-    return _with_heading(lines, fmt, body, [UNITS_LINE])
+    columns = COLUMNS if fmt in ("table", "md") else DATA_COLUMNS
+    body = render(columns, measured_rows(record), fmt, extra={"measured": True, "heading": lines})
+    return _with_heading(lines, fmt, body, UNITS_LINES)
 
 
 def _predicted(config: Any, fmt: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["instructions", "measured_text", "predicted_text", "register", "run_instructions"]
 
+TOOL = "micro-bench instructions"
 _FIGURE_SUFFIXES = (".png", ".svg", ".pdf")
 
 
@@ -86,7 +88,7 @@ def run_instructions(
     from stats.trials import run_trials
 
     reference = reference_arm(arms_of(config)).name
-    spec = config.trial_spec("micro-bench instructions", reference, f"{reference}.twin")
+    spec = config.trial_spec(TOOL, reference, f"{reference}.twin")
     factory = functools.partial(make_arms, config, device_index)
     return run_trials(spec, factory, out=out, resume=resume, progress=TerminalProgress())
 
@@ -104,16 +106,19 @@ def _show(found: Record, fmt: str, figure: Path | None) -> None:
 def measured_text(record: Record, fmt: Any) -> str:
     """The tables of a record. CSV holds the reference table only; JSON holds everything, unrounded."""
     from micro import published
-    from micro.instruction_results import COLUMNS, FIT_COLUMNS, fit_rows, fits_of, points_of, table_rows
+    from micro.instruction_results import COLUMNS, FIT_COLUMNS, UNITS_LINE, fit_rows, fits_of, points_of, table_rows
     from micro.results import heading_lines
 
+    where = record.path or record.name
+    if record.header.tool != TOOL:
+        raise UserError(f"{where}: a record of {record.header.tool}, not of {TOOL}; choose another")
     points = points_of(record)
     if not points:
-        raise UserError(f"{record.path or record.name}: holds no cell of 'micro-bench instructions'")
+        raise UserError(f"{where}: no process is complete; continue it with --out {where} --resume")
     fits = fit_rows(fits_of(points))
     beside = published.published_rows(points, record.header.device)
-    lines = heading_lines(record)
-    skipped = [f"{row.arm}: not measured, {row.reason}" for row in record.skips]
+    lines = [*heading_lines(record), gpu_time_line(record)]
+    skipped = skipped_lines(record)
     warnings = [f"{fit['instruction']} {fit['quantity']}: {text}" for fit in fits for text in fit["warnings"]]
     extra = {
         "measured": True,
@@ -130,8 +135,10 @@ def measured_text(record: Record, fmt: Any) -> str:
     parts = [
         "\n".join(lines),
         main,
-        "Cycles against wavefronts: cycles = conflict-free + slope x (wavefronts - least), with 95 % intervals.\n"
-        "Broadcast and random patterns are not in the fit; their error says how well it predicts.",
+        UNITS_LINE,
+        "Cycles against wavefronts: conflict-free + slope x (wavefronts - least), with 95 % intervals; residual: the "
+        "worst, in cycles.\nUnseen are the broadcast and random patterns, which no fit has used: their error says how "
+        "well the line predicts.",
         render(FIT_COLUMNS, fits, fmt),
         "Published by others, beside ours:",
         render(published.COLUMNS, beside, fmt),
@@ -139,6 +146,22 @@ def measured_text(record: Record, fmt: Any) -> str:
     if warnings or skipped:
         parts.append("\n".join([*warnings, *skipped]))
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def gpu_time_line(record: Record) -> str:
+    """What the table cost: seconds inside timed launches, and from the first cell to the last over all processes."""
+    timed_s = sum(cell.time_ns for cell in record.cells) * 1e-9
+    starts_s: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for cell in record.cells:
+        starts_s[cell.process, cell.attempt].append(cell.started_s)
+    from_to_s = sum(max(started) - min(started) for started in starts_s.values())
+    return f"{len(record.cells)} cells: {timed_s:.1f} s inside timed launches, {from_to_s:.0f} s from first to last"
+
+
+def skipped_lines(record: Record) -> list[str]:
+    """What could not run, an instruction a line rather than an arm a line."""
+    counts = Counter((row.arm.partition("/")[0], row.reason) for row in record.skips)
+    return [f"{name}: {count} cells not measured, {reason}" for (name, reason), count in counts.items()]
 
 
 def _grid(points: Any) -> list[dict[str, Any]]:
@@ -161,7 +184,7 @@ def predicted_text(config: InstructionsConfig, fmt: Any) -> str:
     from micro.instruction_results import PREDICTION_COLUMNS, prediction_rows
     from micro.instructions import arms_of
 
-    line = "PREDICTED, NOT MEASURED: no CUDA device is visible; wavefronts and floors come from the addresses alone"
+    line = "PREDICTED, NOT MEASURED: no CUDA device is visible; from the addresses alone, per warp instruction and SM"
     rows = prediction_rows([arm.static() for arm in arms_of(config)])
     body = render(PREDICTION_COLUMNS, rows, fmt, extra={"measured": False, "heading": [line]})
     return body if fmt in ("csv", "json") else f"{line}\n\n{body}"

@@ -6,7 +6,6 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from micro.variants import VARIANTS
 from stats.config import TrialConfig
 
 __all__ = ["DoMma", "MicroConfig", "SwizzleChoice"]
@@ -18,7 +17,7 @@ SwizzleChoice = Literal["on", "off", "both"]
 class MicroConfig(TrialConfig):
     """``configs/micro.yaml`` and its kin."""
 
-    variants: list[Literal["A1", "A2", "A2L", "A3"]] = Field(default_factory=lambda: list(VARIANTS), min_length=1)
+    variants: list[Literal["A1", "A2", "A2L", "A3"]] = Field(["A1", "A2", "A2L", "A3"], min_length=1)
     swizzle: SwizzleChoice = "both"
     do_mma: DoMma = "both"
     blocks_per_sm: Literal[1, 2] = 2

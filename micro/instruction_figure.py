@@ -53,7 +53,7 @@ def _panel(axes: Axes, grid: Grid, title: str) -> Any:
         for column, w in enumerate(warps):
             value = grid.get((w, i), math.nan)
             if math.isfinite(value):
-                ink = "black" if value > 55 else "white"
+                ink = "black" if value > 45 else "white"
                 axes.text(column, row, f"{value:.0f}", ha="center", va="center", fontsize=8, color=ink)
     return picture
 
@@ -87,7 +87,7 @@ def draw_heat_maps(points: Sequence[Point], path: Path, title: str) -> None:
     figure.supylabel("instructions in flight per warp", fontsize=9)
     figure.suptitle(title, fontsize=10)
     bar = figure.colorbar(picture, ax=list(panels), shrink=0.6, aspect=30)
-    bar.set_label(f"% of {SHARED_BYTES_PER_CLK} B/clk/SM, free of bank conflicts", fontsize=9)
+    bar.set_label(f"% of {SHARED_BYTES_PER_CLK} B/clk/SM (conflict-free pattern)", fontsize=9)
     try:
         figure.savefig(path, dpi=150)
     except OSError as error:

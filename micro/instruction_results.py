@@ -24,6 +24,7 @@ __all__ = [
     "COLUMNS",
     "FIT_COLUMNS",
     "PREDICTION_COLUMNS",
+    "UNITS_LINE",
     "Fit",
     "Point",
     "fit_rows",
@@ -37,11 +38,11 @@ __all__ = [
 COLUMNS = [
     Column("instruction", "instruction", align="left"),
     Column("pattern", "pattern", align="left"),
-    Column("wavefronts", "wavefronts", "d"),
-    Column("latency", "latency (cycles)"),
-    Column("throughput", "cycles per instruction and SM"),
+    Column("wavefronts", "wavefr.", "d"),
+    Column("latency", "latency"),
+    Column("throughput", "cycles/instr."),
     Column("floor", "floor", ".0f"),
-    Column("error_percent", "over floor %", "+.1f"),
+    Column("error_percent", "over %", "+.1f"),
     Column("bytes_per_clk", "B/clk/SM", ".1f"),
     Column("percent_of_limit", "% of 128", ".1f"),
     Column("fma_per_clk", "FMA/clk/SM", ".0f"),
@@ -49,20 +50,24 @@ COLUMNS = [
 FIT_COLUMNS = [
     Column("instruction", "instruction", align="left"),
     Column("quantity", "quantity", align="left"),
-    Column("base", "conflict-free (cycles)"),
-    Column("slope", "per extra wavefront"),
-    Column("worst_residual", "worst residual (cycles)", ".2f"),
-    Column("unseen", "unseen patterns", "d"),
-    Column("unseen_mean_percent", "mean |error| %", ".2f"),
-    Column("unseen_worst_percent", "worst error %", "+.2f"),
-    Column("unseen_worst_pattern", "worst pattern", align="left"),
+    Column("base", "conflict-free"),
+    Column("slope", "per wavefront"),
+    Column("worst_residual", "residual", ".2f"),
+    Column("unseen", "unseen", "d"),
+    Column("unseen_mean_percent", "mean |err| %", ".2f"),
+    Column("unseen_worst_percent", "worst err %", "+.2f"),
+    Column("unseen_worst_pattern", "worst on", align="left"),
 ]
+UNITS_LINE = (
+    "latency: one warp, one chain, SM cycles; cycles/instr.: per warp instruction and SM with many under way; both "
+    "with 95 % interval; floor: the predicted wavefronts, one a cycle; over %: measured against the floor"
+)
 PREDICTION_COLUMNS = [
     Column("instruction", "instruction", align="left"),
     Column("pattern", "pattern", align="left"),
-    Column("wavefronts", "predicted wavefronts", "d"),
-    Column("floor", "predicted floor (cycles per instruction and SM)", ".0f"),
-    Column("bytes_per_clk", "predicted B/clk/SM", ".1f"),
+    Column("wavefronts", "wavefronts", "d"),
+    Column("floor", "floor (cycles)", ".0f"),
+    Column("bytes_per_clk", "B/clk/SM", ".1f"),
 ]
 
 

@@ -45,7 +45,7 @@ class InstructionsConfig(TrialConfig):
     throughput_warps: Warps = 32
     throughput_in_flight: InFlight = 4
     random_patterns: int = Field(default=4, ge=0, le=64)  # per load
-    target_cycles: int = Field(default=200_000, ge=10_000, le=50_000_000)  # length of one cell
+    target_cycles: int = Field(default=400_000, ge=10_000, le=50_000_000)  # length of one cell
 
     @field_validator("instructions")
     @classmethod

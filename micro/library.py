@@ -55,8 +55,9 @@ def random_tiles(stages: int, sizes: Constants, rng: np.random.Generator) -> Til
     """Fresh normal values as bf16 bits (the upper half of a float32)."""
 
     def bits(*shape: int) -> NDArray[np.uint16]:
-        values = rng.standard_normal(shape, dtype=np.float32)
-        return (values.view(np.uint32) >> 16).astype(np.uint16)
+        values: NDArray[np.float32] = rng.standard_normal(shape, dtype=np.float32)
+        found: NDArray[np.uint16] = (values.view(np.uint32) >> 16).astype(np.uint16)
+        return found
 
     return Tiles(bits(stages, sizes.bm, sizes.bk), bits(stages, sizes.bk, sizes.bn))
 
@@ -176,4 +177,5 @@ class MicroLibrary:
         )
         self.check(error, "gathering fragments")
         torch.cuda.synchronize()
-        return out.cpu().numpy().view(np.uint32)
+        found: NDArray[np.uint32] = out.cpu().numpy().view(np.uint32)
+        return found

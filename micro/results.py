@@ -17,26 +17,50 @@ from stats.levels import Level, arm_level
 from stats.records import Record
 from stats.tables import Column
 
-__all__ = ["COLUMNS", "PREDICTION_COLUMNS", "heading_lines", "measured_rows", "prediction_rows"]
+__all__ = [
+    "COLUMNS",
+    "DATA_COLUMNS",
+    "PREDICTION_COLUMNS",
+    "UNITS_LINES",
+    "heading_lines",
+    "measured_rows",
+    "prediction_rows",
+]
 
 COLUMNS = [
-    Column("variant", "variant", align="left"),
+    Column("variant", "", align="left"),
     Column("swizzle", "swz", align="left"),
     Column("load", "L"),
-    Column("mma", "M"),
+    Column("mma", "M", min_width=100),
     Column("load_mma", "T"),
-    Column("bytes_per_clk", "B/clk/SM", ".1f"),
-    Column("percent_of_limit", "% of 128", ".1f"),
     Column("hidden_percent", "hidden %", ".0f"),
-    Column("predicted", "pred. L", ".0f"),
+    Column("bytes_per_clk", "B/clk /SM", ".1f"),
+    Column("percent_of_limit", "% of 128", ".1f"),
+    Column("predicted", "pred. L", ".0f", min_width=100),
     Column("error_percent", "error %", "+.2f"),
-    Column("wavefronts", "wavefr.", "d"),
+    Column("wavefronts", "wave- fronts", "d"),
     Column("instructions", "loads", "d"),
 ]
-UNITS_LINE = (
-    "L load only, M mma only, T load+mma: SM cycles per warp k-step (16 mma), with 95 % interval; "
-    "pred. L: predicted from the addresses; error: measured L against it"
-)
+# The same for programs: every figure unrounded, with the ends of its interval.
+DATA_COLUMNS = [
+    Column(key, key)
+    for key in (
+        "variant",
+        "swizzle",
+        *(f"{level}_{end}" for level in ("load", "mma", "load_mma") for end in ("mean", "low", "high")),
+        "hidden_percent",
+        "bytes_per_clk",
+        "percent_of_limit",
+        "predicted",
+        "error_percent",
+        "wavefronts",
+        "instructions",
+    )
+]
+UNITS_LINES = [
+    "L load only, M mma only, T load+mma: SM cycles per warp k-step (16 mma), 95 % interval.",
+    "pred. L: from the addresses alone; error: measured L against it. hidden: (L+M-T)/min(L,M).",
+]
 PREDICTION_COLUMNS = [
     Column("variant", "variant", align="left"),
     Column("swizzle", "swz", align="left"),
@@ -77,9 +101,9 @@ def _row(
     row: dict[str, Any] = {
         "variant": variant,
         "swizzle": "on" if swizzle else "off",
-        "load": load.text() if load else None,
-        "mma": mma.text() if mma else None,
-        "load_mma": both.text() if both else None,
+        "load": load.text(".3f") if load else None,
+        "mma": mma.text(".3f") if mma else None,
+        "load_mma": both.text(".3f") if both else None,
         "wavefronts": facts.get("wavefronts"),
         "instructions": facts.get("load_instructions"),
     }
@@ -117,6 +141,9 @@ def heading_lines(record: Record) -> list[str]:
     blocks = len({(cell.process, cell.block) for cell in cells})
     size = f"{processes} fresh processes" if processes != 1 else "1 process (intervals are conditional on this process)"
     lines.append(f"{size}, {blocks} blocks of {len(header.arms)} arms; kernel sources {header.source_hash}")
+    mma = _level(record, MMA_ARM)
+    if mma:
+        lines.append(f"M (mma only): {mma.text('.3f')} cycles per warp k-step")
     return lines
 
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import atexit
 import math
+import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from types import FrameType, TracebackType
@@ -26,6 +28,8 @@ from stats.records import ClockState
 __all__ = ["ClockCheck", "ClockMode", "Clocks", "check_clocks"]
 
 ClockMode = Literal["lock", "monitor", "auto"]
+NEVER_LOCK = "SMEM_BENCH_NEVER_LOCK"  # environment: on a shared GPU, lock and auto only monitor
+SAMPLE_INTERVAL_S = 0.02  # NVML's own readings are no fresher; short cells share one
 HOLD_TOLERANCE_PERCENT = 1.0  # one step of the SM clock is 15 MHz, 0.75 % at 2 GHz
 _FATAL_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -57,6 +61,7 @@ class Clocks:
         self._nvml = nvml
         self._gpu: Gpu | None = None
         self._to_restore: list[str] = []
+        self._sampled_s, self._last = -math.inf, DeviceState()
         self._handlers: dict[signal.Signals, Any] = {}
         self.warning: str | None = None
         self.state = ClockState(requested=mode, effective="monitor", label="monitor (clocks read, not changed)")
@@ -68,7 +73,9 @@ class Clocks:
                 self._monitor(found)
             else:
                 self._gpu = found
-                if self.mode != "monitor":
+                if self.mode != "monitor" and os.environ.get(NEVER_LOCK):
+                    self._monitor(f"{NEVER_LOCK} is set")
+                elif self.mode != "monitor":
                     self._lock(found)
         except BaseException:
             self._leave()
@@ -82,7 +89,12 @@ class Clocks:
 
     def sample(self, own_pids: Collection[int] = ()) -> DeviceState:
         """Temperature, power, clock, throttle reasons and other processes now; nan for what NVML does not tell."""
-        return DeviceState() if self._gpu is None else self._gpu.state(own_pids)
+        if self._gpu is None:
+            return DeviceState()
+        now_s = time.monotonic()
+        if now_s - self._sampled_s > SAMPLE_INTERVAL_S:
+            self._sampled_s, self._last = now_s, self._gpu.state(own_pids)
+        return self._last
 
     # Locking
 

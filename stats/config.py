@@ -47,7 +47,7 @@ class TrialConfig(ConfigModel):
     warmup_blocks: int = Field(2, ge=0)
     seed: int = Field(1, ge=0)
     margin_percent: float = Field(0.5, gt=0, lt=100)
-    clocks: Literal["lock", "monitor", "auto"] = "auto"
+    clocks: Literal["lock", "monitor", "auto"] = "monitor"  # a card's settings change only when asked
     sm_mhz: int | None = Field(None, gt=0)  # None: the chip's base clock
     memory_mhz: int | None = Field(None, gt=0)
     comparisons: list[tuple[str, str]] = Field(default_factory=list)  # the declared family

@@ -34,11 +34,9 @@ def run_app(app: Callable[..., Any], prog_name: str) -> None:
     """
     import typer
 
-    try:  # newer typer carries its own copy of click
-        from typer._click import exceptions as click_errors
-    except ImportError:
-        from click import exceptions as click_errors
-
+    # typer has click inside or beside it, depending on its version; its one public exception leads to the others.
+    usage_error: Any = typer.BadParameter.__bases__[0]
+    click_exception: Any = usage_error.__bases__[0]
     command = typer.main.get_command(app)  # type: ignore[arg-type]
     try:
         status = command.main(prog_name=prog_name, standalone_mode=False)
@@ -47,11 +45,11 @@ def run_app(app: Callable[..., Any], prog_name: str) -> None:
         sys.exit(130)
     except typer.Exit as stop:
         sys.exit(stop.exit_code)
-    except click_errors.UsageError as error:
+    except usage_error as error:
         path = error.ctx.command_path if error.ctx is not None else prog_name
         print(f"{prog_name}: {' '.join(error.format_message().split())} (see {path} --help)", file=sys.stderr)
         sys.exit(EXIT_BAD_INPUT)
-    except click_errors.ClickException as error:
+    except click_exception as error:
         print(f"{prog_name}: {' '.join(error.format_message().split())}", file=sys.stderr)
         sys.exit(EXIT_BAD_INPUT)
     except BenchError as error:

@@ -20,9 +20,8 @@ from stats.intervals import Floats
 
 __all__ = ["Exclusion", "ExclusionRule", "apply_rule", "rule_of"]
 
-# States of the driver that slow nothing down, and the power cap (see above).
-HARMLESS = ("gpuidle", "idle", "none", "applicationsclockssetting", "applicationclocks", "userdefinedclocks")
-HARMLESS_ALSO = ("displayclocksetting", "syncboost", "swpowercap")
+# Nothing ran, or somebody set the clock; and the power cap (see above). Any other reason, known or not, excludes.
+ALLOWED_REASONS = ("gpu_idle", "applications_clocks_setting", "display_clock_setting", "sw_power_cap")
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class ExclusionRule:
     ``limit_percent`` excluded blocks the run is unreliable.
     """
 
-    allowed_reasons: tuple[str, ...] = HARMLESS + HARMLESS_ALSO
+    allowed_reasons: tuple[str, ...] = ALLOWED_REASONS
     clock_tolerance_percent: float = 5.0
     other_processes: bool = True
     limit_percent: float = 20.0

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from stats.attempts import complete_attempts
 from stats.errors import UserError
 from stats.intervals import Floats
 from stats.records import CellRow, Record
@@ -22,6 +23,7 @@ __all__ = ["Flags", "Grid", "Metric", "lay_out"]
 
 Metric: TypeAlias = Literal["time", "cycles"]
 Flags: TypeAlias = NDArray[np.bool_]
+Index: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Grid:
     position: Floats
     started_s: Floats
     others: Floats
-    reasons: NDArray[np.int64]
+    reasons: Index
     reason_sets: tuple[tuple[str, ...], ...]
     complete: Flags
     accepted: Flags
@@ -66,25 +68,28 @@ def _column(cells: Sequence[CellRow], get: Callable[[CellRow], Any], dtype: type
     return np.fromiter((get(cell) for cell in cells), dtype=dtype, count=len(cells))
 
 
-def _chosen_attempts(
-    process: NDArray[np.int64], attempt: NDArray[np.int64], block: NDArray[np.int64], arms: int
-) -> Flags:
-    """Cells of the attempt that counts: of each process, the one with most whole blocks, the earliest of equals."""
+def _chosen_attempts(record: Record, process: Index, attempt: Index, block: Index, arms: int) -> Flags:
+    """Cells of the attempt that counts: the complete one, or, of a process without, the one with most whole blocks."""
     chosen = np.ones(len(process), dtype=bool)
     if not attempt.any():
         return chosen
+    complete = complete_attempts(record)
     for label in np.unique(process):
         of_process = process == label
-        whole = {
-            int(which): int((np.unique(block[of_process & (attempt == which)], return_counts=True)[1] >= arms).sum())
-            for which in np.unique(attempt[of_process])
-        }
-        best = max(whole, key=lambda which: (whole[which], -which))
+        best = complete.get(int(label))
+        if best is None:
+            whole = {
+                int(which): int(
+                    (np.unique(block[of_process & (attempt == which)], return_counts=True)[1] >= arms).sum()
+                )
+                for which in np.unique(attempt[of_process])
+            }
+            best = max(whole, key=lambda which: (whole[which], -which))
         chosen &= ~of_process | (attempt == best)
     return chosen
 
 
-def _arm_index(record: Record) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int64]]:
+def _arm_index(record: Record) -> tuple[tuple[str, ...], tuple[str, ...], Index]:
     """Arms that ran, declared arms that left neither a cell nor a reason, and the arm of every cell."""
     ran = {cell.arm for cell in record.cells}
     unknown = sorted(ran - set(record.arm_names))
@@ -104,7 +109,7 @@ def lay_out(record: Record) -> Grid:
     process, block, attempt = (
         _column(cells, get, np.int64) for get in (lambda c: c.process, lambda c: c.block, lambda c: c.attempt)
     )
-    chosen = _chosen_attempts(process, attempt, block, len(arms))
+    chosen = _chosen_attempts(record, process, attempt, block, len(arms))
     unused = {(int(p), int(a)) for p, a in zip(process[~chosen], attempt[~chosen], strict=True)}
     labels, row = np.unique(process[chosen], return_inverse=True)
     blocks, column = np.unique(block[chosen], return_inverse=True)

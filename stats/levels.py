@@ -40,11 +40,17 @@ class Level:
         return (self.high - self.low) / 2
 
     def text(self, spec: str = ".2f") -> str:
-        """``24.07 ± 0.01``; the bare mean where no interval could be made."""
+        """``24.07 ±0.01``; the bare mean where no interval could be made.
+
+        The half width is rounded up, so that an interval narrower than the digits shown does not look like none.
+        """
         if math.isnan(self.mean):
             return "–"
         bare = format(self.mean, spec)
-        return bare if math.isnan(self.half_width) else f"{bare} ±{format(self.half_width, spec)}"
+        if math.isnan(self.half_width):
+            return bare
+        unit = 10.0 ** -len(bare.partition(".")[2])
+        return f"{bare} ±{format(math.ceil(self.half_width / unit) * unit, spec)}"
 
 
 def level_of(by_process: list[list[float]], confidence: float = 0.95) -> Level:

@@ -138,6 +138,9 @@ class FreshProcess:
         with contextlib.suppress(OSError):
             self._pipe.send(None)
         wait([self._process.sentinel, self._watch.fileno()], timeout_s)
+        if self._watch.number is None:
+            # The sentinel tells that the process closed its files; the driver's share of its end comes after that.
+            self._process.join(timeout_s)
         how = ""
         if self._process.is_alive():
             # A signal to the parent cuts the waiting short; that says nothing about this process.

@@ -1,14 +1,16 @@
-"""From which sources, with which software, was this measured?
+"""From which sources, with which software, was this measured, and are those still the sources of today?
 
-The hash covers contents and flags, not paths or times, so that the same sources give the same hash in any folder and
-in any order of listing. git is asked, never required. The trap: a commit alone does not name what ran, because a
-checkout can be dirty; the hash of the sources does.
+The one hash of kernels: names and contents of the sources with every header they reach, and the flags; not folders or
+times, so that it is the same on every machine. A record carries the hash and the files behind it, so that today's hash
+can be computed by whoever reads the record, without the packages that build. git is asked, never required. The trap: a
+commit alone does not name what ran, because a checkout can be dirty; the hash of the sources does.
 """
 
 from __future__ import annotations
 
 import hashlib
 import platform
+import re
 import subprocess
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
@@ -17,10 +19,21 @@ from pathlib import Path
 
 from stats.errors import UserError
 
-__all__ = ["created_utc", "git_state", "hash_sources", "software_versions"]
+__all__ = [
+    "PACKAGE_ROOT",
+    "created_utc",
+    "git_state",
+    "hash_sources",
+    "relative_sources",
+    "software_versions",
+    "source_closure",
+    "todays_hash",
+]
 
-_HASH_DIGITS = 16
+PACKAGE_ROOT = Path(__file__).resolve().parent.parent  # the checkout, or the folder that holds the installed packages
+_HASH_DIGITS = 12
 _GIT_TIMEOUT_S = 10
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
 def created_utc() -> str:
@@ -62,19 +75,57 @@ def software_versions(packages: Iterable[str] = ("numpy", "torch")) -> dict[str,
     return versions
 
 
-def hash_sources(paths: Iterable[Path], flags: Sequence[str] = ()) -> str:
-    """Hash (16 hexadecimal digits) of the contents of ``paths`` and of ``flags`` in their order.
+def source_closure(sources: Sequence[Path], include_dirs: Sequence[Path] = ()) -> list[Path]:
+    """The sources and every quoted include they reach, each once, in order of first sight.
 
-    Names and order of the files do not matter. Raises UserError for a file that cannot be read.
+    Raises UserError for a file that cannot be read.
     """
-    digests = []
+    found: list[Path] = []
+    queue = list(sources)
+    while queue:
+        path = queue.pop(0).resolve()
+        if path in found:
+            continue
+        found.append(path)
+        for name in _INCLUDE.findall(_contents(path).decode("utf-8", "replace")):
+            for folder in (path.parent, *include_dirs):
+                if (folder / name).exists():
+                    queue.append(folder / name)
+                    break
+    return found
+
+
+def hash_sources(paths: Iterable[Path], flags: Sequence[str] = ()) -> str:
+    """Hash (12 hexadecimal digits) of the names and contents of ``paths`` and of ``flags``, both in their order.
+
+    Raises UserError for a file that cannot be read.
+    """
+    digest = hashlib.sha256()
     for path in paths:
-        try:
-            digests.append(hashlib.sha256(path.read_bytes()).hexdigest())
-        except OSError as error:
-            raise UserError(f"{path}: source cannot be read ({error.strerror})") from None
-    whole = hashlib.sha256()
-    # Every part has a fixed length or an end mark, so that no two different inputs run together.
-    for part in (*sorted(digests), *(f"flag {flag}" for flag in flags)):
-        whole.update(part.encode() + b"\0")
-    return whole.hexdigest()[:_HASH_DIGITS]
+        digest.update(path.name.encode() + b"\0" + _contents(path) + b"\0")
+    digest.update("\0".join(flags).encode())
+    return digest.hexdigest()[:_HASH_DIGITS]
+
+
+def _contents(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: source cannot be read ({error.strerror})") from None
+
+
+def relative_sources(paths: Iterable[Path], root: Path = PACKAGE_ROOT) -> list[str]:
+    """``paths`` as a record's header names them: relative to the folder of the packages, with forward slashes.
+
+    A file elsewhere (somebody's own kernel) keeps its absolute name, and can be checked only where it lies.
+    """
+    return [(path.relative_to(root) if path.is_relative_to(root) else path).as_posix() for path in paths]
+
+
+def todays_hash(sources: Sequence[str], flags: Sequence[str], root: Path = PACKAGE_ROOT) -> str | None:
+    """The hash that the files named in a header have today with the header's flags; None where one is gone.
+
+    A header that a source has begun to include since is not in the list, but the line that includes it is.
+    """
+    paths = [root / name for name in sources]
+    return hash_sources(paths, flags) if all(path.is_file() for path in paths) else None

@@ -9,6 +9,7 @@ told from one of another kernel, so the header is not optional.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -86,16 +87,18 @@ class RecordWriter:
         self._fd: int | None = None
         if path is None:
             return
-        if resume and path.exists():
-            self.record = read_record(path)
-            self._open(path, os.O_RDWR | os.O_APPEND)
-            self._mend_last_line(path.read_bytes())
-            return
-        self._open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+        going_on = resume and path.exists()
+        self._open(path, os.O_RDWR | os.O_APPEND | (0 if going_on else os.O_CREAT | os.O_EXCL))
         try:
-            self._write_line(header.model_dump(mode="json"))
+            if going_on:
+                self.record = read_record(path)
+                self._mend_last_line(path.read_bytes())
+            else:
+                self._write_line(header.model_dump(mode="json"))
         except UserError:
-            path.unlink(missing_ok=True)  # an empty record would only be in the way of the next attempt
+            self.close()
+            if not going_on:
+                path.unlink(missing_ok=True)  # an empty record would only be in the way of the next attempt
             raise
 
     def _open(self, path: Path, flags: int) -> None:
@@ -105,6 +108,13 @@ class RecordWriter:
             raise UserError(f"{path}: exists already; choose another --out, or continue it with --resume") from None
         except OSError as error:
             raise UserError(f"{path}: cannot be written ({error.strerror}); choose another --out") from None
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise UserError(f"{path}: another run is writing it; wait for it, or choose another --out") from None
+        except OSError:
+            return  # a file system without locks
 
     def _mend_last_line(self, whole: bytes) -> None:
         assert self._fd is not None

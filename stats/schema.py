@@ -136,6 +136,7 @@ class Header(_Model):
     git_commit: str = "unknown"
     git_dirty: bool = False
     source_hash: str = "none"  # of kernel sources and flags
+    sources: list[str] = Field(default_factory=list)  # the files it covers, in order, relative to the packages' folder
     build_flags: list[str] = Field(default_factory=list)
     config: dict[str, Any] = Field(default_factory=dict)
     seed: int

@@ -39,7 +39,7 @@ class TrialSpec:
     blocks: int = 20
     warmup_blocks: int = 2
     seed: int = 1
-    clocks: ClockMode = "auto"
+    clocks: ClockMode = "monitor"
     sm_mhz: int | None = None
     memory_mhz: int | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -75,6 +75,7 @@ def make_header(spec: TrialSpec, facts: Facts | None = None, clocks: ClockState 
             "device": facts.device,
             "software": {**software_versions(), **facts.software},
             "source_hash": facts.source_hash,
+            "sources": facts.sources,
             "build_flags": facts.build_flags,
             "workload": facts.workload,
             "arms": [ArmInfo(name=name, static=facts.static.get(name, {})) for name in names],

@@ -11,6 +11,8 @@ import csv
 import io
 import json
 import math
+import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -29,6 +31,7 @@ class Column:
     heading: str
     spec: str = ""
     align: Literal["left", "right"] = "right"
+    min_width: int = 0  # a terminal narrower than this does without the column; the other formats always have it
 
     def text(self, row: Mapping[str, Any]) -> str:
         """The cell as a reader sees it."""
@@ -76,16 +79,35 @@ def _csv(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> str:
 def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], title: str | None) -> str:
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
+    from rich.measure import Measurement
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", show_edge=False)
-    for column in columns:
-        table.add_column(column.heading, justify=column.align, overflow="fold")
-    for row in rows:
-        table.add_row(*(column.text(row) for column in columns))
     out = io.StringIO()
-    console = Console(file=out, width=None, highlight=False, markup=False, emoji=False)
-    console.print(table)
+    console = Console(file=out, width=shutil.get_terminal_size((120, 24)).columns, highlight=False, emoji=False)
+    columns = [column for column in columns if column.min_width <= console.width]
+    cells = [[column.text(row) for column in columns] for row in rows]
+
+    def table(*, narrow: bool) -> Table:
+        padding = (0, 0) if narrow else (0, 0, 0, 1)
+        made = Table(
+            box=box.SIMPLE_HEAD, padding=padding, pad_edge=False, title=title, title_justify="left", show_edge=False
+        )
+        for i, column in enumerate(columns):
+            # A heading may break between words; a figure broken over two lines would be read as two.
+            width = max(len(text) for text in (*column.heading.split(), *(line[i] for line in cells), " "))
+            heading = "\n".join(textwrap.wrap(column.heading, width)) if narrow else column.heading
+            made.add_column(heading, justify=column.align, no_wrap=True)
+        for line in cells:
+            made.add_row(*(escape(text) for text in line))
+        return made
+
+    unbounded = console.options.update(max_width=10_000)
+    shown = table(narrow=False)
+    if Measurement.get(console, unbounded, shown).maximum > console.width:
+        shown = table(narrow=True)
+        console.width = max(console.width, Measurement.get(console, unbounded, shown).maximum)
+    console.print(shown)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 

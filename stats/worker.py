@@ -32,7 +32,8 @@ class ArmSet:
     """What a factory returns: the arms by name, and what is known of them and of the place where they run.
 
     ``skipped`` names the arms that cannot run here and why; ``static`` is what is known of an arm without running it;
-    ``workload`` is what must agree for two records to be comparable. An arm may have a ``close()``.
+    ``workload`` is what must agree for two records to be comparable. ``sources`` are the files behind ``source_hash``,
+    as ``stats.provenance.relative_sources`` names them. An arm may have a ``close()``.
     """
 
     arms: Mapping[str, Callable[[], Cell]]
@@ -41,6 +42,7 @@ class ArmSet:
     device: Device | None = None
     software: Mapping[str, str] = field(default_factory=dict)
     source_hash: str = "none"
+    sources: list[str] = field(default_factory=list)
     build_flags: list[str] = field(default_factory=list)
     workload: Mapping[str, Any] = field(default_factory=dict)
 
@@ -55,6 +57,7 @@ class Facts:
     device: dict[str, Any] | None
     software: dict[str, str]
     source_hash: str
+    sources: list[str]
     build_flags: list[str]
     workload: dict[str, Any]
 
@@ -144,6 +147,7 @@ def _facts(arm_set: ArmSet) -> Facts:
         device=None if arm_set.device is None else arm_set.device.model_dump(mode="json"),
         software={str(name): str(version) for name, version in arm_set.software.items()},
         source_hash=arm_set.source_hash,
+        sources=list(arm_set.sources),
         build_flags=list(arm_set.build_flags),
         workload=_plain_json(arm_set.workload),
     )

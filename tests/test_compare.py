@@ -250,19 +250,23 @@ def test_an_incomplete_block_is_dropped_and_counted() -> None:
     assert one(result, "A2L", "A3").blocks == 159
 
 
-def test_a_repeated_process_counts_once_and_the_first_whole_attempt_counts() -> None:
+def test_a_repeated_process_counts_once() -> None:
     record = make_record({"A1": 0.03, "A3": 0.0})
-    aborted = [replace(c, attempt=0) for c in record.cells if c.process == 2 and c.block < 5]
-    slower = [
-        replace(c, attempt=2, sm_cycles=c.sm_cycles * (3 if c.arm == "A1" else 1))
-        for c in record.cells
-        if c.process == 2
-    ]
+    aborted = [replace(c, sm_cycles=3 * c.sm_cycles) for c in record.cells if c.process == 2 and c.block < 5]
     whole = [replace(c, attempt=1) if c.process == 2 else c for c in record.cells]
-    result = analyse(replace(record, cells=[*aborted, *whole, *slower]))
+    result = analyse(replace(record, cells=[*aborted, *whole]))
     assert one(result, "A1", "A3").inference == one(analyse(record), "A1", "A3").inference
     said = next(c.message for c in result.cautions if c.code == "unused_attempts")
-    assert "2 aborted or repeated attempts" in said
+    assert "10 cells of 1 aborted or repeated attempts" in said
+
+
+def test_a_process_that_never_finished_counts_with_its_longest_attempt() -> None:
+    record = make_record({"A1": 0.03, "A3": 0.0})
+    short = [c for c in record.cells if c.process == 7 and c.block < 5]
+    longer = [replace(c, attempt=1) for c in record.cells if c.process == 7 and c.block < 15]
+    shorter = [replace(c, attempt=2) for c in record.cells if c.process == 7 and c.block < 8]
+    others = [c for c in record.cells if c.process != 7]
+    assert one(analyse(replace(record, cells=[*others, *short, *longer, *shorter])), "A1", "A3").blocks == 155
 
 
 def test_cells_that_contradict_the_header_are_one_line() -> None:

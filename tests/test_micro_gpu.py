@@ -81,7 +81,7 @@ def test_a_wrong_residency_stops_the_run() -> None:
     bench.blocks -= 1
     bench.spans = bench.spans[:, :-8].contiguous()
     bench.sinks = bench.sinks[:, :-256].contiguous()
-    with pytest.raises(BenchError, match="A3:load: wrong residency: .* intended 2"):
+    with pytest.raises(BenchError, match=r"A3:load: wrong residency: .* intended 2"):
         found.arms["A3:load"]()
 
 
@@ -94,6 +94,7 @@ def test_a_wrong_sink_stops_the_run() -> None:
 
 def test_the_probe_counts_a_known_number_of_cycles() -> None:
     timer = CellTimer(0)
+    timer.measure(lambda: timer.spin(1000), 1)  # the first launch of a kernel loads its code
     cells = [timer.measure(lambda cycles=cycles: timer.spin(cycles), 1) for cycles in (1_000_000, 1_500_000)]
     assert cells[1].sm_cycles - cells[0].sm_cycles == pytest.approx(500_000, rel=0.01)
     assert 200 < cells[0].clock_mhz < 3000

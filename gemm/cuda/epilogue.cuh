@@ -1,8 +1,8 @@
 // Registers -> C: each lane writes its own fragment (simple), or the tile goes through shared memory first (staged).
 //
 // simple: four lanes write 16 adjacent bytes of a row, 8 rows a store. staged: the block's C tile is written to shared
-// memory with the swizzle of natural B, which has the same pitch, and leaves it in 16-byte stores, 256 adjacent bytes a row.
-// The trap: the staged tile overwrites the ring, so every warp must be past its last fragment load.
+// memory with the swizzle of natural B, which has the same pitch, and leaves it in 16-byte stores, 256 adjacent bytes a
+// row. The trap: the staged tile overwrites the ring, so every warp must be past its last fragment load.
 #pragma once
 #include "layout.cuh"
 #include "ptx.cuh"
@@ -36,7 +36,7 @@ __device__ __forceinline__ layout::Coord first_pair(int lane, int warp_m, int wa
 
 template <typename T>
 __device__ __forceinline__ uint32_t pair_of(const Accumulators& acc, int row_step, int n) {
-  const float(&fragment)[layout::C_REGISTERS] = acc[row_step / 2][n];
+  const float (&fragment)[layout::C_REGISTERS] = acc[row_step / 2][n];
   return two_of(fragment[row_step % 2 * 2], fragment[row_step % 2 * 2 + 1], T{});
 }
 
@@ -53,7 +53,8 @@ __device__ __forceinline__ void store_simple(T* c, int n, const Accumulators& ac
 }
 
 template <typename T>
-__device__ __forceinline__ void store_staged(T* c, int n, const Accumulators& acc, uint32_t tile, int lane, int warp_m, int warp_n) {
+__device__ __forceinline__ void store_staged(T* c, int n, const Accumulators& acc, uint32_t tile, int lane, int warp_m,
+                                             int warp_n) {
   constexpr layout::BLayout LIKE_B = layout::BLayout::natural;
   static_assert(layout::B_PITCH_BYTES == layout::BN * layout::ELEMENT_BYTES, "a row of C is as long as a row of B");
   __syncthreads();

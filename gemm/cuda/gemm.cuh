@@ -1,8 +1,9 @@
-// C = A * B on the read paths of micro/cuda/read_path.cuh: one kernel template, everything but the read path held equal.
+// C = A * B on the read paths of micro/cuda/read_path.cuh: one kernel template, everything but the read path held
+// equal.
 //
-// Block tile 128 x 128 x 32, 8 warps as 2 x 4, a ring of STAGES tiles. Per tile: wait for the group that carries it, barrier,
-// start the load that reuses the stage just freed, multiply. The tile loop is unrolled by STAGES, so a stage is an
-// immediate in every address. The traps: wait_group counts groups, not tiles (STAGES - 2 may be pending); one
+// Block tile 128 x 128 x 32, 8 warps as 2 x 4, a ring of STAGES tiles. Per tile: wait for the group that carries it,
+// barrier, start the load that reuses the stage just freed, multiply. The tile loop is unrolled by STAGES, so a stage
+// is an immediate in every address. The traps: wait_group counts groups, not tiles (STAGES - 2 may be pending); one
 // stage has no such group and needs its own order; every accumulator must see its k-steps in the same order in every
 // variant, or outputs are not equal to the bit.
 #pragma once
@@ -11,7 +12,8 @@
 #include "read_path.cuh"
 #include "tile_source.cuh"
 
-// plain: load the fragments of a k-step, then multiply. pipelined: the fragments of the next k-step arrive under the mma.
+// plain: load the fragments of a k-step, then multiply. pipelined: the fragments of the next k-step arrive under the
+// mma.
 enum class Schedule { plain = 0, pipelined = 1 };
 // counted: STAGES - 2 groups stay in flight. all: wait_group<0>, the mistake whose price is one of the questions.
 enum class Wait { counted = 0, all = 1 };
@@ -36,7 +38,8 @@ constexpr int shared_bytes_of(int stages, Epilogue epilogue) {
 }
 
 template <typename Path>
-__device__ __forceinline__ void load_a(uint32_t (&r)[layout::A_REGISTERS], const Path& path, int stage_bytes, int kstep, int m) {
+__device__ __forceinline__ void load_a(uint32_t (&r)[layout::A_REGISTERS], const Path& path, int stage_bytes, int kstep,
+                                       int m) {
   path.load_a(r, stage_bytes, kstep, m);
   if constexpr (BREAK_SWAPS_REGISTERS) {
     const uint32_t first = r[1];
@@ -96,7 +99,8 @@ __device__ __forceinline__ void multiply_plain(Accumulators& acc, const Path& pa
     for (int stage = 0; stage < STAGES; ++stage) {
       const int tile = first + stage;
       if (tile >= tiles) break;
-      // The barrier says both that every thread's part of this tile is there and that nobody still reads the freed stage.
+      // The barrier says both that every thread's part of this tile is there and that nobody still reads the freed
+      // stage.
       source.template wait<PENDING>();
       __syncthreads();
       const int freed_bytes = (stage + STAGES - 1) % STAGES * layout::STAGE_BYTES;
@@ -109,8 +113,9 @@ __device__ __forceinline__ void multiply_plain(Accumulators& acc, const Path& pa
   }
 }
 
-// A rolls: fragment m of the next k-step is loaded into the registers that the four mma of row m have just read. B, which
-// every row reads, has two sets. The tile's barrier sits before its last k-step, when all its fragments are in registers.
+// A rolls: fragment m of the next k-step is loaded into the registers that the four mma of row m have just read. B,
+// which every row reads, has two sets. The tile's barrier sits before its last k-step, when all its fragments are in
+// registers.
 template <typename T, int STAGES, int PENDING, typename Path, typename Source>
 __device__ __forceinline__ void multiply_pipelined(Accumulators& acc, const Path& path, Source& source, int tiles) {
   uint32_t a[layout::M_FRAGMENTS][layout::A_REGISTERS], b[2][layout::N_FRAGMENTS][layout::B_REGISTERS];
@@ -160,8 +165,8 @@ __device__ __forceinline__ void multiply_pipelined(Accumulators& acc, const Path
 
 // a: [m][k]; b: [k][n], or [n][k] where B_LAYOUT is transposed; c: [m][n]; all row-major, 16-byte aligned. m and n are
 // multiples of 128 and k of 32, all positive. Grid: (m / 128) * (n / 128) blocks.
-template <typename T, ReadMode READ_MODE, BLayout B_LAYOUT, LoadMode LOAD_MODE, int STAGES, bool SWIZZLE, Epilogue EPILOGUE,
-          Schedule SCHEDULE, Wait WAIT, int MIN_BLOCKS>
+template <typename T, ReadMode READ_MODE, BLayout B_LAYOUT, LoadMode LOAD_MODE, int STAGES, bool SWIZZLE,
+          Epilogue EPILOGUE, Schedule SCHEDULE, Wait WAIT, int MIN_BLOCKS>
 __global__ void __launch_bounds__(layout::THREADS, MIN_BLOCKS)
     gemm_kernel(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ c, int m, int n, int k) {
   static_assert(STAGES > 1 || SCHEDULE == Schedule::plain, "one stage has nothing to load under the mma");

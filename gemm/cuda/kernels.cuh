@@ -1,9 +1,9 @@
 // The table of kernels: which instantiations does a library hold, and by which parameters are they known?
 //
-// A file in parts/ adds one group of kernels for every variant of SMEM_VARIANTS, so ninja compiles the groups side by side and
-// a library links only the groups that were asked for. Rows join the library's one table when it is loaded.
-// The trap: that table lives in gemm.cu and not in an inline function, whose statics the loader shares between two copies
-// of a library: the A/A twin would run the first copy.
+// Each group_*.cu adds one group of kernels for every variant of SMEM_VARIANTS, so ninja compiles the groups side by
+// side and a library links only the groups that were asked for. Rows join the library's one table when it is loaded.
+// The trap: that table lives in gemm.cu and not in an inline function, whose statics the loader shares between two
+// copies of a library: the A/A twin would run the first copy.
 #pragma once
 #include <cuda_runtime.h>
 

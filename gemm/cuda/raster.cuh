@@ -1,9 +1,9 @@
 // Which block of C does a linear block id compute?
 //
-// Blocks that run at the same time should share rows of A and columns of B in L2. Ids walk down a group of GROUP_ROWS rows of
-// blocks before they step to the next column, so a wave of blocks covers a rectangle and not one long row.
-// Pure constexpr, host and device: a test counts on the host that every block is visited once. The trap: the last group
-// may be lower than the others.
+// Blocks that run at the same time should share rows of A and columns of B in L2. Ids walk down a group of GROUP_ROWS
+// rows of blocks before they step to the next column, so a wave of blocks covers a rectangle and not one long row. Pure
+// constexpr, host and device: a test counts on the host that every block is visited once. The trap: the last group may
+// be lower than the others.
 #pragma once
 #include "layout.cuh"
 

@@ -1,9 +1,10 @@
 // Global -> shared: how do the tiles of one k-tile get into a stage of the ring?
 //
-// A thread moves two 16-byte chunks of A and two of B per tile. `cp_async` leaves the copy to the hardware and groups it;
-// `ld_global` takes the bytes through registers, so its loads are issued before the mma of a tile and its stores after them.
-// What depends on the thread is computed once; per tile only the global pointers advance. The trap: the second chunk's
-// distance in shared memory is a constant only while it leaves the swizzle's row bits alone, which is asserted.
+// A thread moves two 16-byte chunks of A and two of B per tile. `cp_async` leaves the copy to the hardware and groups
+// it; `ld_global` takes the bytes through registers, so its loads are issued before the mma of a tile and its stores
+// after them. What depends on the thread is computed once; per tile only the global pointers advance. The trap: the
+// second chunk's distance in shared memory is a constant only while it leaves the swizzle's row bits alone, which is
+// asserted.
 #pragma once
 #include "layout.cuh"
 #include "ptx.cuh"
@@ -27,7 +28,8 @@ struct TileSource {
     return layout::a_chunk_offset(SWIZZLE, i * layout::THREADS) - layout::a_chunk_offset(SWIZZLE, 0);
   }
   static LAYOUT_FN int b_step(int i) {
-    return layout::b_chunk_offset(B_LAYOUT, SWIZZLE, i * layout::THREADS) - layout::b_chunk_offset(B_LAYOUT, SWIZZLE, 0);
+    return layout::b_chunk_offset(B_LAYOUT, SWIZZLE, i * layout::THREADS) -
+           layout::b_chunk_offset(B_LAYOUT, SWIZZLE, 0);
   }
   static LAYOUT_FN bool steps_are_constant() {
     for (int thread = 0; thread < layout::THREADS; ++thread)
@@ -42,7 +44,8 @@ struct TileSource {
   }
 
   // a: [m][k]. b: [k][n], or [n][k] where B_LAYOUT is transposed. ring: shared address of stage 0. block: of C.
-  __device__ __forceinline__ TileSource(const T* a_matrix, const T* b_matrix, int n, int k, layout::Coord block, uint32_t ring)
+  __device__ __forceinline__ TileSource(const T* a_matrix, const T* b_matrix, int n, int k, layout::Coord block,
+                                        uint32_t ring)
       : n(n), k(k) {
     static_assert(steps_are_constant(), "a chunk's distance from the thread's first chunk depends on the thread");
     const int thread = threadIdx.x;
@@ -55,7 +58,8 @@ struct TileSource {
     b_shared = ptx::opaque(ring + layout::A_TILE_BYTES + layout::b_chunk_offset(B_LAYOUT, SWIZZLE, thread));
   }
 
-  // Chunk i of this thread lies whole rows below chunk 0. A pointer per chunk would cost registers that A1 does not have.
+  // Chunk i of this thread lies whole rows below chunk 0. A pointer per chunk would cost registers that A1 does not
+  // have.
   __device__ __forceinline__ const T* a_chunk(int i) const {
     return a + static_cast<int64_t>(layout::a_chunk(i * layout::THREADS).row) * k;
   }
@@ -93,7 +97,8 @@ struct TileSource {
     }
   }
 
-  // Groups are counted: every tile commits one, an empty one past the end, so that wait<N> means the same in every turn.
+  // Groups are counted: every tile commits one, an empty one past the end, so that wait<N> means the same in every
+  // turn.
   static __device__ __forceinline__ void commit() {
     if constexpr (LOAD == LoadMode::cp_async) ptx::cp_async_commit();
   }

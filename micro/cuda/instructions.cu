@@ -1,21 +1,22 @@
 // What does one shared-memory load cost: its latency, and the rate at which an SM can take it?
 //
-// One kernel answers both. Shared memory holds an image in which the word at offset p holds p: each load's first register is
-// the address of the same chain's next load, so a warp has exactly IN_FLIGHT loads under way and the loop holds nothing but
-// loads. One warp with one chain gives latency, 32 warps with several give throughput. The address pattern comes from
-// outside as 32 offsets: the bank model judges the very bytes that are read. The trap: any instruction between two
-// loads of a chain is timed as latency, so the start of the image is an immediate of the load, not an add.
+// One kernel answers both. Shared memory holds an image in which the word at offset p holds p: each load's first
+// register is the address of the same chain's next load, so a warp has exactly IN_FLIGHT loads under way and the loop
+// holds nothing but loads. One warp with one chain gives latency, 32 warps with several give throughput. The address
+// pattern comes from outside as 32 offsets: the bank model judges the very bytes that are read. The trap: any
+// instruction between two loads of a chain is timed as latency, so the start of the image is an immediate of the load,
+// not an add.
 #include <cuda_runtime.h>
 
 #include <climits>
 
+#include "chains.cuh"
 #include "ptx.cuh"
 
 namespace {
 
-// The image starts at this shared address, an immediate of every load. At or above the start of dynamic shared memory on
-// every architecture (checked by the kernel), and a multiple of 128, so that it moves no address to another bank.
-constexpr uint32_t IMAGE_ADDRESS = 1024;
+using namespace chain;
+
 constexpr int IMAGE_BYTES = 8192;
 constexpr int INSTRUCTIONS_PER_LOOP = 64;
 constexpr int MAX_WARPS = 32;
@@ -27,134 +28,6 @@ struct WarpSpan {
   uint64_t start_clock, end_clock, start_ns, end_ns;
   uint32_t sm, pad;
 };
-
-extern __shared__ __align__(128) unsigned char shared_bytes[];
-
-// Loads: the first register of the load at IMAGE_ADDRESS + offset. The other registers hold data that nobody reads, so the
-// wide ones say .volatile: ptxas narrows a plain ld.shared.v4 to the one register that is used.
-struct LdB16 {
-  static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {
-    uint32_t r;  // a 32-bit destination is zero-extended by the load itself
-    asm volatile("ld.shared.b16 %0, [%1+%2];" : "=r"(r) : "r"(offset), "n"(IMAGE_ADDRESS));
-    return r;
-  }
-};
-struct LdB32 {
-  static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {
-    uint32_t r;
-    asm volatile("ld.shared.b32 %0, [%1+%2];" : "=r"(r) : "r"(offset), "n"(IMAGE_ADDRESS));
-    return r;
-  }
-};
-struct LdB64 {
-  static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {
-    uint32_t r[2];
-    asm volatile("ld.volatile.shared.v2.b32 {%0,%1}, [%2+%3];" : "=r"(r[0]), "=r"(r[1]) : "r"(offset), "n"(IMAGE_ADDRESS));
-    return r[0];
-  }
-};
-struct LdB128 {
-  static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {
-    uint32_t r[4];
-    asm volatile("ld.volatile.shared.v4.b32 {%0,%1,%2,%3}, [%4+%5];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(offset), "n"(IMAGE_ADDRESS));
-    return r[0];
-  }
-};
-
-#define LDMATRIX_X1(NAME, TRANS)                                                      \
-  struct NAME {                                                                       \
-    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {      \
-      uint32_t r;                                                                     \
-      asm volatile("ldmatrix.sync.aligned.m8n8.x1" TRANS ".shared.b16 {%0}, [%1+%2];" \
-                   : "=r"(r)                                                          \
-                   : "r"(offset), "n"(IMAGE_ADDRESS));                                \
-      return r;                                                                       \
-    }                                                                                 \
-  };
-#define LDMATRIX_X2(NAME, TRANS)                                                         \
-  struct NAME {                                                                          \
-    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {         \
-      uint32_t r[2];                                                                     \
-      asm volatile("ldmatrix.sync.aligned.m8n8.x2" TRANS ".shared.b16 {%0,%1}, [%2+%3];" \
-                   : "=r"(r[0]), "=r"(r[1])                                              \
-                   : "r"(offset), "n"(IMAGE_ADDRESS));                                   \
-      return r[0];                                                                       \
-    }                                                                                    \
-  };
-#define LDMATRIX_X4(NAME, TRANS)                                                               \
-  struct NAME {                                                                                \
-    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {               \
-      uint32_t r[4];                                                                           \
-      asm volatile("ldmatrix.sync.aligned.m8n8.x4" TRANS ".shared.b16 {%0,%1,%2,%3}, [%4+%5];" \
-                   : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])                            \
-                   : "r"(offset), "n"(IMAGE_ADDRESS));                                         \
-      return r[0];                                                                             \
-    }                                                                                          \
-  };
-LDMATRIX_X1(LdmX1, "")
-LDMATRIX_X2(LdmX2, "")
-LDMATRIX_X4(LdmX4, "")
-LDMATRIX_X1(LdmX1T, ".trans")
-LDMATRIX_X2(LdmX2T, ".trans")
-LDMATRIX_X4(LdmX4T, ".trans")
-
-// Distributed shared memory: the chain runs through the other block's image, in addresses of the cluster's window.
-__device__ __forceinline__ uint32_t map_to_rank(uint32_t address, uint32_t rank) {
-#if __CUDA_ARCH__ >= 900
-  uint32_t mapped;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
-  return mapped;
-#else
-  return address + 0 * rank;
-#endif
-}
-// ld.shared::cluster becomes a generic load and, in every step of the chain, a move that builds its 64-bit address. The
-// generic load said outright is the same machine instruction without the move: the upper half is that of the shared window.
-struct LdCluster {
-  static __device__ __forceinline__ uint32_t next(uint32_t address, uint32_t window) {
-    uint32_t r;
-    asm volatile("{ .reg .b64 generic; mov.b64 generic, {%1, %2}; ld.b32 %0, [generic]; }"
-                 : "=r"(r)
-                 : "r"(address), "r"(window));
-    return r;
-  }
-};
-__device__ __forceinline__ uint32_t shared_window() {
-  return static_cast<uint32_t>(reinterpret_cast<uint64_t>(static_cast<const void*>(shared_bytes)) >> 32);
-}
-__device__ __forceinline__ uint32_t cluster_rank() {
-#if __CUDA_ARCH__ >= 900
-  uint32_t rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-#else
-  return 0;
-#endif
-}
-__device__ __forceinline__ void cluster_barrier() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-#endif
-}
-
-template <int MATRICES>
-__device__ __forceinline__ void stmatrix(uint32_t offset, const uint32_t (&r)[4]) {
-#if __CUDA_ARCH__ >= 900
-  if constexpr (MATRICES == 1)
-    asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0+%1], {%2};" ::"r"(offset), "n"(IMAGE_ADDRESS), "r"(r[0])
-                 : "memory");
-  if constexpr (MATRICES == 2)
-    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0+%1], {%2,%3};" ::"r"(offset), "n"(IMAGE_ADDRESS), "r"(r[0]),
-                 "r"(r[1])
-                 : "memory");
-  if constexpr (MATRICES == 4)
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0+%1], {%2,%3,%4,%5};" ::"r"(offset), "n"(IMAGE_ADDRESS),
-                 "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
-                 : "memory");
-#endif
-}
 
 // False where dynamic shared memory starts above the image: the caller reports it instead of reading something else.
 __device__ __forceinline__ bool fill_image(const unsigned char* image) {
@@ -195,7 +68,8 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
   uint32_t start = offsets[threadIdx.x % 32], window = 0;
   if constexpr (CLUSTER) {
     const uint32_t rank = cluster_rank(), address = IMAGE_ADDRESS + start;
-    if (threadIdx.x < 32) asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(map_to_rank(address, rank)) : "memory");
+    if (threadIdx.x < 32)
+      asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(map_to_rank(address, rank)) : "memory");
     start = map_to_rank(address, rank ^ 1);
     window = ptx::opaque(shared_window());
     cluster_barrier();
@@ -247,7 +121,8 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
   sinks[thread] = wrong;
 }
 
-// image: a[4], b[2] of each lane, as 32 x 6 words. sinks: bits of the first accumulator of chain 0, which started from 0.
+// image: a[4], b[2] of each lane, as 32 x 6 words. sinks: bits of the first accumulator of chain 0, which started from
+// 0. On sm_90 ptxas puts a NOP behind an mma whose successor waits for it, so latency here is that of compiled code.
 template <typename T, int IN_FLIGHT>
 __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
     mma_kernel(const unsigned char* image, const uint32_t*, int loops, WarpSpan* spans, uint32_t* sinks) {
@@ -360,8 +235,8 @@ int instructions_image_address() { return IMAGE_ADDRESS; }
 int instructions_per_loop() { return INSTRUCTIONS_PER_LOOP; }
 const char* instructions_error_string(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 
-// Sets the opt-in for this much dynamic shared memory; gives registers, local bytes (spills), resident blocks per SM, and
-// the blocks that can run at once (a cluster needs two SMs of one GPC; INT_MAX for instructions that need none).
+// Sets the opt-in for this much dynamic shared memory; gives registers, local bytes (spills), resident blocks per SM,
+// and the blocks that can run at once (a cluster needs two SMs of one GPC; INT_MAX for instructions that need none).
 int instructions_prepare(int index, int step, int warps, int shared_bytes_per_block, int* registers, int* local_bytes,
                          int* resident_blocks, int* blocks_at_once) {
   const void* kernel = instructions[index].kernels[step];
@@ -387,8 +262,8 @@ int instructions_prepare(int index, int step, int warps, int shared_bytes_per_bl
 
 // spans: WarpSpan[blocks * warps]; sinks: uint32_t[blocks * warps * 32]. Each warp runs loops * INSTRUCTIONS_PER_LOOP
 // instructions. cluster_load runs in clusters of two blocks; blocks must then be even.
-int instructions_launch(int index, int step, int blocks, int warps, int shared_bytes_per_block, int loops, const void* image,
-                        const void* offsets, void* spans, void* sinks, void* stream) {
+int instructions_launch(int index, int step, int blocks, int warps, int shared_bytes_per_block, int loops,
+                        const void* image, const void* offsets, void* spans, void* sinks, void* stream) {
   void* arguments[] = {&image, &offsets, &loops, &spans, &sinks};
   cudaLaunchAttribute cluster;
   cudaLaunchConfig_t config = launch_config(index, blocks, warps, shared_bytes_per_block, &cluster);

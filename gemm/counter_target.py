@@ -1,0 +1,87 @@
+"""What ncu counts: every asked-for GEMM kernel launched once, its result checked, and nothing else of note.
+
+``python -m gemm.counter_target --variant A1 --swizzle on --shape 2048x2048x512``. Launches come in the order variant,
+swizzle; ``--facts`` writes what each one was. The trap: a build inside a profiled
+process would be profiled too, so the caller runs this once without ncu first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gemm.arguments import parse_shape
+from gemm.variants import Kernel
+from micro.counter_record import Facts, LaunchFacts
+from micro.counter_target import run_target, swizzles_of
+from micro.variants import parse_variants
+
+__all__ = ["main"]
+
+
+def launch_all(kernels: Sequence[Kernel], shape: tuple[int, int, int], device: int) -> Facts:
+    """Launch each kernel once and check its C. Raises UserError and BenchError as the correctness gate does."""
+    from micro.device import require_gpu
+
+    require_gpu(device)
+    import torch
+
+    from gemm.check import gate
+    from gemm.library import GemmLibrary, build_gemm, source_hash
+    from gemm.operands import make_operands
+    from micro.device import describe_device
+
+    described, _ = describe_device(device)
+    built = build_gemm(kernels, [int(described.compute_capability.replace(".", ""))])
+    library = GemmLibrary(built)
+    operands = make_operands(*shape, "bf16", 1)
+    gate(library, kernels, operands)  # its launches are the counted ones: one a kernel, in this order
+    m, n, k = shape
+    tile = library.tile()
+    launches = []
+    for kernel in kernels:
+        row = library.table[library.index(kernel)]
+        launches.append(
+            LaunchFacts(
+                arm=kernel.name,
+                template=[
+                    int(row.read_mode),
+                    int(row.b_layout),
+                    int(kernel.load_mode),
+                    kernel.stages,
+                    int(kernel.swizzle),
+                    int(kernel.epilogue),
+                    int(kernel.schedule),
+                    int(kernel.wait),
+                    kernel.blocks_per_sm,
+                ],
+                blocks=m // tile["m"] * (n // tile["n"]),
+                arguments={"variant": kernel.variant, "swizzle": kernel.swizzle, "m": m, "n": n, "k": k},
+            )
+        )
+    software = {"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc}
+    return Facts(device=described, software=software, source_hash=source_hash(), launches=launches)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m gemm.counter_target", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--variant", default="A1,A2,A2L,A3")
+    parser.add_argument("--swizzle", choices=("on", "off", "both"), default="both")
+    parser.add_argument("--shape", default="2048x2048x512")
+    parser.add_argument("--device", type=int, default=0)
+    parser.add_argument("--facts", type=Path, help="write here, as JSON, what was launched")
+    options = parser.parse_args(arguments)
+
+    def make() -> Facts:
+        variants = parse_variants(options.variant)
+        kernels = [Kernel(name, swizzle=swizzle) for name in variants for swizzle in swizzles_of(options.swizzle)]
+        return launch_all(kernels, parse_shape(options.shape), options.device)
+
+    return run_target(make, options.facts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

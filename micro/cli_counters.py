@@ -1,0 +1,163 @@
+"""``micro-bench counters``: what the hardware counted, beside what was predicted."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from stats.errors import UserError, run_app
+from stats.tables import FORMATS
+
+if TYPE_CHECKING:
+    from micro.counter_config import CountersConfig
+    from micro.counters import CounterTool
+
+__all__ = ["count", "register"]
+
+SETS = ("chosen", "full")
+
+
+def choice(option: str, value: str, allowed: tuple[str, ...]) -> str:
+    """``value`` if it is allowed. Raises UserError."""
+    if value not in allowed:
+        raise UserError(f"{option} {value!r}: choose from {', '.join(allowed)}")
+    return value
+
+
+def micro_tool(config: CountersConfig, variants: str | None, swizzle: str, device: int) -> CounterTool:
+    """The micro kernels: load alone, load and mma, of every variant."""
+    from micro.arm_names import Work
+    from micro.counters import CounterTool
+    from micro.launch_counts import LaunchCounts, micro_launch
+    from micro.variants import VARIANTS, parse_variants
+
+    names = parse_variants(variants) if variants is not None else list(VARIANTS)
+
+    def predict(arguments: Mapping[str, Any]) -> LaunchCounts:
+        sizes = {key: arguments[key] for key in ("blocks", "loops", "stages")}
+        return micro_launch(arguments["variant"], arguments["swizzle"], Work(arguments["work"]), **sizes)
+
+    arguments = ["--variant", ",".join(names), "--swizzle", swizzle, "--work", "load,load+mma"]
+    arguments += ["--loops", str(config.micro.loops), "--blocks-per-sm", str(config.micro.blocks_per_sm)]
+    return CounterTool(
+        name="micro-bench",
+        module="micro.counter_target",
+        kernel="micro_kernel",
+        predict=predict,
+        arguments=[*arguments, "--device", str(device)],
+    )
+
+
+def current_micro_hash() -> str:
+    """Hash of the micro kernels' sources as they are now."""
+    from micro.build import kernel_hash
+    from micro.library import SOURCE
+
+    return kernel_hash([SOURCE])
+
+
+def count(
+    tool: CounterTool,
+    config: CountersConfig,
+    *,
+    ncu: str | None,
+    full: bool,
+    keep: Path | None,
+    out: Path | None,
+    device: int,
+    fmt: str,
+) -> str:
+    """Count, write the record to ``out`` and return the report. Raises UserError and BenchError, each one line."""
+    from micro.counter_table import render_counters
+    from micro.counters import run_counters
+    from micro.ncu import Ncu, find_ncu
+    from stats.records import check_writable
+
+    if out is not None:
+        check_writable(out)
+    program = Ncu(find_ncu(ncu))
+    record = run_counters(
+        tool,
+        config,
+        program,
+        device_index=device,
+        keep=keep,
+        full=full,
+        progress=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    if out is not None:
+        out.write_text(render_counters(record, "json"), encoding="utf-8")
+    return render_counters(record, fmt)  # type: ignore[arg-type]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``micro-bench``."""
+
+    @app.command()
+    def counters(
+        variants: str = typer.Option(None, "--variants", metavar="A1,A2,A2L,A3", help="Variants; default all."),
+        swizzle: str = typer.Option("both", "--swizzle", metavar="on|off|both", help="Layout of the tiles."),
+        config: str = typer.Option(
+            "counters", "--config", metavar="FILE|NAME", help="Which metrics: a YAML file, or a name in configs/."
+        ),
+        metric_set: str = typer.Option(
+            "chosen", "--set", metavar="|".join(SETS), help="full: everything that ncu collects, for its GUI."
+        ),
+        keep: Path = typer.Option(None, "--keep", metavar="DIR", help="Keep the .ncu-rep, ncu's log and the raw CSV."),
+        out: Path = typer.Option(None, "--out", metavar="FILE.json", help="Write the record here."),
+        from_file: Path = typer.Option(None, "--from", metavar="FILE.json", help="Show a recorded run; needs no GPU."),
+        by_hand: bool = typer.Option(False, "--by-hand", help="Print the ncu line for a person, and do nothing."),
+        ncu: str = typer.Option(None, "--ncu", metavar="PATH", help="The ncu to use."),
+        device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
+        fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+    ) -> None:
+        """Count instructions, wavefronts, conflicts and stalls with Nsight Compute, beside what was predicted."""
+        choice("--format", fmt, FORMATS)
+        choice("--swizzle", swizzle, ("on", "off", "both"))
+        full = choice("--set", metric_set, SETS) == "full"
+        if full and keep is None:
+            raise UserError("--set full: give --keep DIR, since the report is what it is for")
+        if from_file is not None:
+            sys.stdout.write(show(from_file, fmt, current_micro_hash()))
+            return
+        from micro.counter_config import CountersConfig
+        from stats.config import load_config
+
+        chosen = load_config(config, CountersConfig)
+        tool = micro_tool(chosen, variants, swizzle, device)
+        if by_hand:
+            sys.stdout.write(hand_line(tool, chosen))
+            return
+        sys.stdout.write(count(tool, chosen, ncu=ncu, full=full, keep=keep, out=out, device=device, fmt=fmt))
+
+
+def show(path: Path, fmt: str, current_hash: str) -> str:
+    """A recorded run as a report, marked stale when the kernels have changed since. Raises UserError."""
+    from micro.counter_record import read_counters
+    from micro.counter_table import render_counters
+
+    record = read_counters(path)
+    return render_counters(record, fmt, stale=record.source_hash != current_hash)  # type: ignore[arg-type]
+
+
+def hand_line(tool: CounterTool, config: CountersConfig) -> str:
+    """The command line for a person, quoted for a shell."""
+    from micro.counters import by_hand
+
+    return shlex.join(by_hand(tool, config)) + "\n"
+
+
+def main() -> None:
+    """``python -m micro.cli_counters``: the command by itself."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    register(app)
+    run_app(app, "micro-bench counters")
+
+
+if __name__ == "__main__":
+    main()

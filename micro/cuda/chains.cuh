@@ -1,0 +1,144 @@
+// Loads whose first register is the address of the next one, and the store and address forms that sm_90 adds.
+//
+// A chain holds offsets into an image that starts at IMAGE_ADDRESS, which every load adds as an immediate: an add would
+// be timed as latency. The traps: ptxas narrows a plain vector load to the registers that are used, hence .volatile;
+// and what only sm_90 has must compile to something on sm_80, where the caller never launches it.
+#pragma once
+#include "ptx.cuh"
+
+namespace chain {
+
+extern __shared__ __align__(128) unsigned char shared_bytes[];
+
+// The image starts at this shared address, an immediate of every load. At or above the start of dynamic shared memory
+// on every architecture (checked by the kernel), and a multiple of 128, so that it moves no address to another bank.
+constexpr uint32_t IMAGE_ADDRESS = 1024;
+
+struct LdB16 {
+  static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {
+    uint32_t r;  // a 32-bit destination is zero-extended by the load itself
+    asm volatile("ld.shared.b16 %0, [%1+%2];" : "=r"(r) : "r"(offset), "n"(IMAGE_ADDRESS));
+    return r;
+  }
+};
+struct LdB32 {
+  static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {
+    uint32_t r;
+    asm volatile("ld.shared.b32 %0, [%1+%2];" : "=r"(r) : "r"(offset), "n"(IMAGE_ADDRESS));
+    return r;
+  }
+};
+struct LdB64 {
+  static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {
+    uint32_t r[2];
+    asm volatile("ld.volatile.shared.v2.b32 {%0,%1}, [%2+%3];"
+                 : "=r"(r[0]), "=r"(r[1])
+                 : "r"(offset), "n"(IMAGE_ADDRESS));
+    return r[0];
+  }
+};
+struct LdB128 {
+  static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {
+    uint32_t r[4];
+    asm volatile("ld.volatile.shared.v4.b32 {%0,%1,%2,%3}, [%4+%5];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(offset), "n"(IMAGE_ADDRESS));
+    return r[0];
+  }
+};
+
+#define LDMATRIX_X1(NAME, TRANS)                                                      \
+  struct NAME {                                                                       \
+    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {      \
+      uint32_t r;                                                                     \
+      asm volatile("ldmatrix.sync.aligned.m8n8.x1" TRANS ".shared.b16 {%0}, [%1+%2];" \
+                   : "=r"(r)                                                          \
+                   : "r"(offset), "n"(IMAGE_ADDRESS));                                \
+      return r;                                                                       \
+    }                                                                                 \
+  };
+#define LDMATRIX_X2(NAME, TRANS)                                                         \
+  struct NAME {                                                                          \
+    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {         \
+      uint32_t r[2];                                                                     \
+      asm volatile("ldmatrix.sync.aligned.m8n8.x2" TRANS ".shared.b16 {%0,%1}, [%2+%3];" \
+                   : "=r"(r[0]), "=r"(r[1])                                              \
+                   : "r"(offset), "n"(IMAGE_ADDRESS));                                   \
+      return r[0];                                                                       \
+    }                                                                                    \
+  };
+#define LDMATRIX_X4(NAME, TRANS)                                                               \
+  struct NAME {                                                                                \
+    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {               \
+      uint32_t r[4];                                                                           \
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4" TRANS ".shared.b16 {%0,%1,%2,%3}, [%4+%5];" \
+                   : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])                            \
+                   : "r"(offset), "n"(IMAGE_ADDRESS));                                         \
+      return r[0];                                                                             \
+    }                                                                                          \
+  };
+LDMATRIX_X1(LdmX1, "")
+LDMATRIX_X2(LdmX2, "")
+LDMATRIX_X4(LdmX4, "")
+LDMATRIX_X1(LdmX1T, ".trans")
+LDMATRIX_X2(LdmX2T, ".trans")
+LDMATRIX_X4(LdmX4T, ".trans")
+
+// Distributed shared memory: the chain runs through the other block's image, in addresses of the cluster's window.
+__device__ __forceinline__ uint32_t map_to_rank(uint32_t address, uint32_t rank) {
+#if __CUDA_ARCH__ >= 900
+  uint32_t mapped;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
+  return mapped;
+#else
+  return address + 0 * rank;
+#endif
+}
+// ld.shared::cluster becomes a generic load and, in every step of the chain, a move that builds its 64-bit address. The
+// generic load said outright is the same machine instruction without the move: the upper half is that of the shared
+// window.
+struct LdCluster {
+  static __device__ __forceinline__ uint32_t next(uint32_t address, uint32_t window) {
+    uint32_t r;
+    asm volatile("{ .reg .b64 generic; mov.b64 generic, {%1, %2}; ld.b32 %0, [generic]; }"
+                 : "=r"(r)
+                 : "r"(address), "r"(window));
+    return r;
+  }
+};
+__device__ __forceinline__ uint32_t shared_window() {
+  return static_cast<uint32_t>(reinterpret_cast<uint64_t>(static_cast<const void*>(shared_bytes)) >> 32);
+}
+__device__ __forceinline__ uint32_t cluster_rank() {
+#if __CUDA_ARCH__ >= 900
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+#else
+  return 0;
+#endif
+}
+__device__ __forceinline__ void cluster_barrier() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+
+template <int MATRICES>
+__device__ __forceinline__ void stmatrix(uint32_t offset, const uint32_t (&r)[4]) {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (MATRICES == 1)
+    asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0+%1], {%2};" ::"r"(offset), "n"(IMAGE_ADDRESS), "r"(r[0])
+                 : "memory");
+  if constexpr (MATRICES == 2)
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0+%1], {%2,%3};" ::"r"(offset), "n"(IMAGE_ADDRESS),
+                 "r"(r[0]), "r"(r[1])
+                 : "memory");
+  if constexpr (MATRICES == 4)
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0+%1], {%2,%3,%4,%5};" ::"r"(offset), "n"(IMAGE_ADDRESS),
+                 "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+                 : "memory");
+#endif
+}
+
+}  // namespace chain

@@ -1,0 +1,68 @@
+"""A record of ``micro-bench instructions`` from a made-up SM with known costs, for tests without a GPU.
+
+Latency is 29 + 2 per extra wavefront (mma 33); an SM serves one wavefront a cycle and an mma every 2; what is under way
+divided by the latency bounds the rate, as Little's law has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from micro.instructions import Arm, InstructionsConfig, arms_of, reference_arm
+from micro.patterns import Work, wavefronts_of
+from stats.records import ArmInfo, CellRow, ClockState, Device, Header, ProcessRow, Record, SkipRow
+
+H200 = Device(name="NVIDIA H200", uuid="GPU-0", compute_capability="9.0", sm_count=132)
+LATENCY, SLOPE = 29.0, 2.0
+
+
+def latency_of(arm: Arm) -> float:
+    cost = wavefronts_of(arm.instruction, arm.pattern)
+    return 33.0 if cost is None else LATENCY + SLOPE * (cost.total - cost.phases)
+
+
+def cycles_of(arm: Arm) -> float:
+    cost = wavefronts_of(arm.instruction, arm.pattern)
+    served = 2.0 if cost is None else float(cost.total)
+    return max(served, latency_of(arm) / (arm.warps * arm.in_flight))
+
+
+def make_record(
+    config: InstructionsConfig, cycles: Callable[[Arm], float] = cycles_of, device: Device = H200
+) -> Record:
+    arms = arms_of(config)
+    measured = [arm for arm in arms if arm.instruction.work is not Work.CLUSTER_LOAD]
+    reference = reference_arm(arms).name
+    header = Header(
+        tool="micro-bench instructions",
+        created_utc="2026-01-01T00:00:00Z",
+        run_id="test",
+        device=device,
+        config=config.model_dump(mode="json"),
+        seed=config.seed,
+        clocks=ClockState(requested="auto", effective="monitor", label="monitored, not locked"),
+        arms=[ArmInfo(name=arm.name, static=arm.static()) for arm in arms]
+        + [ArmInfo(name=f"{reference}.twin", static=reference_arm(arms).static())],
+        reference=reference,
+        twin=f"{reference}.twin",
+        processes=2,
+        blocks=2,
+        workload={"kernel": "instructions", "blocks_per_sm": 1},
+    )
+    record = Record(header=header)
+    for arm in arms:
+        if arm not in measured:
+            record.add(SkipRow(arm.name, "needs sm_90"))
+    cells = [(arm.name, arm) for arm in measured] + [(f"{reference}.twin", reference_arm(arms))]
+    for process in range(2):
+        record.add(ProcessRow(process, "start"))
+        for block in range(2):
+            for position, (name, arm) in enumerate(cells):
+                value = cycles(arm) * (1 + 1e-4 * (process - 0.5))
+                values = {"cycles_per_instruction": value}
+                row = CellRow(
+                    process, block, position, name, 1, 1e5, 2e5, 1980.0, started_s=30.0 * block, values=values
+                )
+                record.add(row)
+        record.add(ProcessRow(process, "end"))
+    return record

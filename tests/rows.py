@@ -1,0 +1,27 @@
+"""Headers and cells of records that never ran, for tests of what is done with records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stats.records import ArmInfo, CellRow, ClockState, Header
+
+
+def header(**changes: Any) -> Header:
+    fields: dict[str, Any] = {
+        "tool": "test",
+        "created_utc": "2025-01-01T00:00:00+00:00",
+        "run_id": "run",
+        "seed": 1,
+        "clocks": ClockState(requested="auto", effective="monitor", label="monitor"),
+        "arms": [ArmInfo(name="A"), ArmInfo(name="B", static={"registers": 40})],
+        "reference": "A",
+        "comparisons": [("A", "B")],
+        "processes": 2,
+        "blocks": 2,
+    }
+    return Header(**{**fields, **changes})
+
+
+def cell(process: int = 0, block: int = 0, arm: str = "A", attempt: int = 0, **more: Any) -> CellRow:
+    return CellRow(process, block, 0, arm, 10, 1000.5, 2000.25, attempt=attempt, **more)

@@ -1,0 +1,135 @@
+"""``micro-bench instructions`` at the edge: bad input is one line and status 2, help is quick, records give tables."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from instruction_record import make_record
+
+from micro import cli_instructions, device
+from micro.instructions import InstructionsConfig
+from stats.errors import run_app
+from stats.records import RecordWriter
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback()(lambda: None)
+    cli_instructions.register(app)
+    monkeypatch.setattr(sys, "argv", ["micro-bench", "instructions", *arguments])
+    monkeypatch.setattr(device, "cuda_device_count", lambda: 0)
+    with pytest.raises(SystemExit) as stop:
+        run_app(app, "micro-bench")
+    return int(stop.value.code or 0)
+
+
+def test_without_a_gpu_it_predicts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(monkeypatch) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("PREDICTED, NOT MEASURED")
+    assert "ldmatrix.x4.trans" in out
+
+
+BAD = {
+    "format": (["--format", "xml"], "choose from table, md, csv, json"),
+    "config name": (["--config", "nowhere"], "no such name"),
+    "record": (["--record", "absent.jsonl"], "cannot be read"),
+    "record and out": (["--record", "a.jsonl", "--out", "b.jsonl"], "measures nothing"),
+    "out without gpu": (["--out", "b.jsonl"], "no CUDA device"),
+    "figure without gpu": (["--figure", "b.png"], "no CUDA device"),
+    "figure suffix": (["--figure", "b.bmp"], "ends in .png"),
+    "figure folder": (["--figure", "absent/b.png"], "no folder"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "expected"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_line(
+    arguments: list[str],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call(monkeypatch, *arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert expected in captured.err
+    assert list(tmp_path.iterdir()) == []
+
+
+CONFIGS = {
+    "unknown key": ("warp: [1]", "warp"),
+    "unknown instruction": ("instructions: [ldmatrix.x8]", "ldmatrix.x8"),
+    "warps": ("warps: [3]", "warps"),
+    "in flight": ("in_flight: [16]", "in_flight"),
+    "type": ("target_cycles: long", "target_cycles"),
+    "twice": ("instructions: [mma.f16, mma.f16]", "twice"),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), CONFIGS.values(), ids=CONFIGS)
+def test_bad_config_names_file_and_key(
+    text: str, expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text + "\n")
+    assert call(monkeypatch, "--config", str(path)) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert str(path) in error
+    assert expected in error
+
+
+def test_named_config_is_the_default_experiment() -> None:
+    from stats.config import load_config
+
+    loaded = load_config("instructions", InstructionsConfig)
+    assert loaded.instructions == InstructionsConfig().instructions
+    assert loaded.processes >= 2
+
+
+def test_tables_and_figure_of_a_record(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    made = make_record(InstructionsConfig())
+    path, figure = tmp_path / "made.jsonl", tmp_path / "made.png"
+    with RecordWriter(path, made.header) as writer:
+        for row in (*made.skips, *made.events[:1], *made.cells, *made.events[1:]):
+            writer.append(row)
+    assert call(monkeypatch, "--record", str(path), "--figure", str(figure), "--format", "md") == 0
+    out = capsys.readouterr().out
+    assert "| ldmatrix.x4 | way1 | 4 | 29.00" in out
+    assert "Published by others" in out
+    assert figure.exists()
+
+
+def test_record_of_another_tool_and_unfinished_record_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    made = make_record(InstructionsConfig(instructions=["mma.f16"]))
+    for name, header, cells, expected in (
+        ("other", made.header.model_copy(update={"tool": "gemm-bench"}), made.cells, "a record of gemm-bench"),
+        ("cut", made.header, made.cells[:3], "no process is complete"),
+    ):
+        with RecordWriter(tmp_path / name, header) as writer:
+            for row in cells:
+                writer.append(row)
+        assert call(monkeypatch, "--record", str(tmp_path / name)) == 2
+        assert expected in capsys.readouterr().err
+
+
+def test_help_needs_no_heavy_import() -> None:
+    code = (
+        "import sys, typer\n"
+        "from micro.cli_instructions import register\n"
+        "register(typer.Typer())\n"
+        "heavy = {'torch', 'scipy', 'matplotlib', 'statsmodels', 'pandas'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).resolve().parent.parent)

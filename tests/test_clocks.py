@@ -1,0 +1,374 @@
+"""Are clocks restored on every way out, is a refusal said, does the measured clock judge the lock? No GPU needed."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import fake_nvml
+import pynvml
+import pytest
+from fake_nvml import MIG_UUID, PCI, UUID, FakeNvml
+
+from stats import nvml as nvml_module
+from stats.clocks import Clocks, check_clocks
+from stats.errors import UserError
+from stats.nvml import Gpu, open_gpu, uuid_candidates
+from stats.records import ClockState
+
+LOCK = [("lock_sm", (pynvml.NVML_CLOCK_LIMIT_ID_TDP,) * 2), ("lock_memory", (3201, 3201))]
+RESET = [("reset_memory", ()), ("reset_sm", ())]
+NO_PERMISSION = pynvml.NVML_ERROR_NO_PERMISSION
+NOT_SUPPORTED = pynvml.NVML_ERROR_NOT_SUPPORTED
+
+
+def test_lock_at_base_is_restored_once_on_normal_exit() -> None:
+    fake = FakeNvml()
+    with Clocks("lock", uuid=UUID, nvml=fake) as clocks:
+        assert fake.calls == LOCK
+        assert clocks.state == ClockState(
+            requested="lock",
+            effective="lock",
+            locked_memory_mhz=3201,
+            label="locked at base SM clock, 3201 MHz memory",
+        )
+        assert clocks.warning is None
+    assert fake.calls == LOCK + RESET
+    assert fake.initialised == 0
+
+
+def test_lock_at_a_chosen_frequency() -> None:
+    fake = FakeNvml()
+    with Clocks("auto", uuid=UUID, sm_mhz=1500, memory_mhz=2619, nvml=fake) as clocks:
+        assert fake.calls == [("lock_sm", (1500, 1500)), ("lock_memory", (2619, 2619))]
+        assert (clocks.state.locked_sm_mhz, clocks.state.locked_memory_mhz) == (1500, 2619)
+        assert clocks.state.label == "locked at 1500 MHz SM, 2619 MHz memory"
+    assert fake.calls[2:] == RESET
+
+
+def test_restored_once_on_exception() -> None:
+    fake = FakeNvml()
+    with pytest.raises(RuntimeError, match="cell"), Clocks("lock", uuid=UUID, nvml=fake):
+        raise RuntimeError("cell")
+    assert fake.calls == LOCK + RESET
+
+
+def test_monitor_changes_nothing() -> None:
+    fake = FakeNvml()
+    with Clocks("monitor", uuid=UUID, sm_mhz=1500, nvml=fake) as clocks:
+        assert clocks.state.label == "monitor (clocks read, not changed)"
+        assert clocks.sample().power_w == 512.3
+    assert fake.calls == []
+    assert fake.initialised == 0
+
+
+@pytest.mark.parametrize("mode", ["lock", "auto"])
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [(NO_PERMISSION, "Insufficient Permissions: setting clocks needs root"), (NOT_SUPPORTED, "Not Supported")],
+)
+def test_refused_lock_degrades_and_says_so(mode: str, code: int, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stats.clocks.in_container", lambda: False)
+    fake = FakeNvml(refuse={"nvmlDeviceSetGpuLockedClocks": code})
+    with Clocks(mode, uuid=UUID, nvml=fake) as clocks:  # type: ignore[arg-type]
+        assert clocks.state.effective == "monitor"
+        assert clocks.state.label == f"monitor (lock refused: {reason})"
+        assert (clocks.warning is not None) == (mode == "lock")
+        assert clocks.warning is None or reason in clocks.warning
+        assert clocks.sample().temperature_c == 61.0
+    assert fake.calls == []  # nothing was changed, so nothing is reset
+
+
+def test_refusal_in_a_container_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stats.clocks.in_container", lambda: True)
+    with Clocks("lock", uuid=UUID, nvml=FakeNvml(refuse={"nvmlDeviceSetGpuLockedClocks": NO_PERMISSION})) as clocks:
+        assert "needs root, as in most containers" in clocks.state.label
+
+
+@pytest.mark.parametrize(("uuid", "mig_mode"), [(MIG_UUID, False), (UUID, True)])
+def test_mig_is_never_locked(uuid: str, mig_mode: bool) -> None:
+    fake = FakeNvml(mig_mode=mig_mode)
+    with Clocks("lock", uuid=uuid, nvml=fake) as clocks:
+        assert "MIG: the clock belongs to the whole GPU" in clocks.state.label
+        assert clocks.warning is not None
+        assert clocks.sample().sm_clock_mhz == 1755.0
+    assert fake.calls == []
+
+
+def test_chip_without_symbolic_base_clock_takes_the_default_applications_clock() -> None:
+    fake = FakeNvml(odd_limits=(pynvml.NVML_CLOCK_LIMIT_ID_TDP,))
+    with Clocks("lock", uuid=UUID, nvml=fake) as clocks:
+        assert fake.calls[0] == ("lock_sm", (1500, 1500))
+        assert clocks.state.locked_sm_mhz == 1500
+    assert fake.calls[-2:] == RESET
+
+
+def test_memory_clock_that_cannot_be_locked_leaves_the_sm_lock() -> None:
+    fake = FakeNvml(refuse={"nvmlDeviceSetMemoryLockedClocks": NOT_SUPPORTED})
+    with Clocks("lock", uuid=UUID, nvml=fake) as clocks:
+        assert clocks.state.label == "locked at base SM clock, memory clock not locked: Not Supported"
+        assert clocks.warning is None  # nobody asked for a memory clock
+    assert fake.calls == [LOCK[0], ("reset_sm", ())]
+    with Clocks("lock", uuid=UUID, memory_mhz=2619, nvml=fake) as clocks:
+        assert clocks.warning is not None
+        assert "2619 MHz refused (Not Supported)" in clocks.warning
+    fake = FakeNvml(absent=("nvmlDeviceSetMemoryLockedClocks", "nvmlDeviceGetSupportedMemoryClocks"))
+    with Clocks("lock", uuid=UUID, nvml=fake) as clocks:
+        assert clocks.state.label == "locked at base SM clock, memory clock not locked: not offered"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        (
+            {"sm_mhz": 1490},
+            r"SM clock of 1490 MHz is not offered by this GPU \(1200 to 1980 MHz\); nearest: 1200 or 1500",
+        ),
+        ({"memory_mhz": 9999}, "memory clock of 9999 MHz is not offered .* nearest: 2619 or 3201"),
+    ],
+)
+def test_frequency_that_is_not_offered(wanted: dict[str, int], says: str) -> None:
+    fake = FakeNvml()
+    with pytest.raises(UserError, match=says), Clocks("lock", uuid=UUID, nvml=fake, **wanted):  # type: ignore[arg-type]
+        raise AssertionError("unreachable")
+    assert fake.calls == []
+    assert fake.initialised == 0
+
+
+def test_unknown_mode() -> None:
+    with pytest.raises(UserError, match="clocks: 'fix' is not one of lock, monitor, auto"):
+        Clocks("fix")  # type: ignore[arg-type]
+
+
+def test_failing_restore_says_how_to_mend_it(capsys: pytest.CaptureFixture[str]) -> None:
+    fake = FakeNvml(refuse={"nvmlDeviceResetGpuLockedClocks": pynvml.NVML_ERROR_GPU_IS_LOST})
+    with Clocks("lock", uuid=UUID, nvml=fake):
+        pass
+    assert capsys.readouterr().err == "clocks could not be restored (GPU is lost); run: nvidia-smi -rgc -rmc\n"
+    assert fake.calls == [*LOCK, ("reset_memory", ())]
+
+
+def test_interruption_between_the_two_locks_restores() -> None:
+    fake = FakeNvml(refuse={"nvmlDeviceSetMemoryLockedClocks": KeyboardInterrupt()})
+    with pytest.raises(KeyboardInterrupt), Clocks("lock", uuid=UUID, nvml=fake):
+        raise AssertionError("unreachable")
+    assert fake.calls == [LOCK[0], *RESET]
+
+
+# Ways out that end the process
+
+_SCRIPT = """
+import os, signal, sys
+from pathlib import Path
+from fake_nvml import FakeNvml, UUID
+from stats.clocks import Clocks
+how, log = sys.argv[1], Path(sys.argv[2])
+clocks = Clocks("lock", uuid=UUID, nvml=FakeNvml(log=log))
+if how == "atexit":
+    clocks.__enter__()
+    sys.exit(3)
+with clocks:
+    os.kill(os.getpid(), getattr(signal, how))
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "status"),
+    [("SIGINT", -signal.SIGINT), ("SIGTERM", 143), ("SIGHUP", 129), ("atexit", 3)],
+)
+def test_restored_once_when_the_process_ends(how: str, status: int, tmp_path: Path) -> None:
+    log = tmp_path / "calls"
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT, how, str(log)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    assert log.read_text().split("\n") == [
+        "lock_sm 4294967041 4294967041", "lock_memory 3201 3201", "reset_memory", "reset_sm", "",
+    ]  # fmt: skip
+
+
+def test_handlers_are_put_back() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    with Clocks("lock", uuid=UUID, nvml=FakeNvml()):
+        assert signal.getsignal(signal.SIGTERM) is not before[1]
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+# The measured clock decides
+
+
+def locked(sm_mhz: int | None = 1980) -> ClockState:
+    return ClockState(requested="lock", effective="lock", locked_sm_mhz=sm_mhz, label="locked at 1980 MHz SM")
+
+
+def test_lock_that_holds() -> None:
+    check = check_clocks(locked(), [1979.5, 1980.0, 1980.2, math.nan])
+    assert (check.held, check.cells, check.cells_off) == (True, 3, 0)
+    assert check.label == "locked at 1980 MHz SM: HELD (1980–1980 MHz measured)"
+
+
+def test_lock_that_succeeds_but_does_not_hold() -> None:
+    check = check_clocks(locked(), [1980.0] * 30 + [1755.0] * 2)
+    assert check.held is False
+    assert (check.lowest_mhz, check.highest_mhz, check.cells_off) == (1755.0, 1980.0, 2)
+    assert check.label == (
+        "locked at 1980 MHz SM: NOT HELD (1755–1980 MHz measured, 2 of 32 cells off by more than 1 %)"
+    )
+
+
+def test_clock_that_holds_elsewhere_is_not_held() -> None:
+    assert check_clocks(locked(1500), [1980.0, 1980.0]).held is False
+
+
+@pytest.mark.parametrize(("tolerance_percent", "held"), [(1.0, True), (0.1, False)])
+def test_tolerance_decides(tolerance_percent: float, held: bool) -> None:
+    assert check_clocks(locked(), [1970.0, 1980.0], tolerance_percent=tolerance_percent).held is held
+
+
+def test_lock_at_an_unnumbered_base_clock_is_judged_by_its_own_median() -> None:
+    assert check_clocks(locked(None), [1500.0, 1501.0, 1499.0]).held is True
+    assert check_clocks(locked(None), [1500.0, 1501.0, 1400.0]).held is False
+
+
+def test_nothing_locked_or_nothing_measured_is_neither() -> None:
+    monitor = ClockState(requested="auto", effective="monitor", label="monitor (lock refused: Not Supported)")
+    check = check_clocks(monitor, [1700.0, 1980.0])
+    assert check.held is None
+    assert check.label == "monitor (lock refused: Not Supported); 1700–1980 MHz measured"
+    assert check_clocks(monitor, []).label == monitor.label
+    unmeasured = check_clocks(locked(), [math.nan])
+    assert (unmeasured.held, unmeasured.label) == (None, "locked at 1980 MHz SM; NOT VERIFIED, no measured clock")
+
+
+# Finding and reading the device
+
+
+@pytest.mark.parametrize(
+    ("uuid", "forms"),
+    [
+        (UUID, [UUID]),
+        (UUID.removeprefix("GPU-"), [UUID, UUID.replace("GPU-", "MIG-")]),
+        (bytes.fromhex("00000000111122223333444444444444"), [UUID, UUID.replace("GPU-", "MIG-")]),
+        ("mig-GPU-1/2/3", ["MIG-GPU-1/2/3"]),
+    ],
+)
+def test_uuid_as_cuda_and_as_nvml_write_it(uuid: str | bytes, forms: list[str]) -> None:
+    assert uuid_candidates(uuid) == forms
+
+
+def test_device_is_found_by_uuid_of_either_form_or_pci_id() -> None:
+    for uuid, pci, is_mig in (
+        (UUID.removeprefix("GPU-"), None, False),
+        (MIG_UUID.removeprefix("MIG-"), None, True),
+        (None, "00000000:3b:00.0"[4:], False),
+        ("GPU-unknown", PCI, False),
+    ):
+        found = open_gpu(uuid, pci, nvml=FakeNvml())
+        assert isinstance(found, Gpu)
+        assert (found.handle, found.is_mig) == (fake_nvml.WHOLE, is_mig)
+
+
+def test_device_that_nvml_does_not_know() -> None:
+    fake = FakeNvml()
+    assert open_gpu("unknown", nvml=fake) == "NVML knows no device GPU-unknown or MIG-unknown"
+    assert fake.initialised == 0
+    assert open_gpu(nvml=fake) == "no GPU named"
+
+
+def test_absent_or_failing_nvml_is_never_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeNvml(refuse={"nvmlInit": pynvml.NVML_ERROR_LIBRARY_NOT_FOUND})
+    with Clocks("auto", uuid=UUID, nvml=fake) as clocks:
+        assert clocks.state.label == "monitor (lock refused: NVML: NVML Shared Library Not Found)"
+        assert math.isnan(clocks.sample().power_w)
+    with Clocks("monitor", uuid=UUID, nvml=fake) as clocks:
+        assert "no NVML readings" in clocks.state.label
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert open_gpu(UUID) == "nvidia-ml-py is not installed"
+
+
+def gpu(fake: FakeNvml) -> Gpu:
+    found = open_gpu(UUID, nvml=fake)
+    assert isinstance(found, Gpu)
+    return found
+
+
+def test_readings_and_their_units() -> None:
+    state = gpu(FakeNvml(reasons=0x4 | 0x40 | 0x1 | 0x2 | 0x8000, pids=(11, 12, 13))).state({11, 12})
+    assert (state.temperature_c, state.power_w, state.sm_clock_mhz) == (61.0, 512.3, 1755.0)
+    # Idle and a clock that somebody set are no throttling.
+    assert state.throttle_reasons == ("sw_power_cap", "hw_thermal_slowdown", "unnamed_0x8000")
+    assert state.other_processes == 1
+
+
+@pytest.mark.parametrize(
+    ("pids", "own", "others"),
+    [
+        ((), {1}, 0),
+        ((1,), {1}, 0),
+        ((4711,), {1}, 0),  # our own, under the number of another namespace
+        ((4711, 4712), {1}, 1),
+        ((1, 2, 3), {1, 2}, 1),
+    ],
+)
+def test_other_processes(pids: tuple[int, ...], own: set[int], others: int) -> None:
+    assert gpu(FakeNvml(pids=pids)).other_processes(own) == others
+
+
+def test_each_missing_reading_is_nan_alone() -> None:
+    functions = {
+        "nvmlDeviceGetTemperature": "temperature_c",
+        "nvmlDeviceGetPowerUsage": "power_w",
+        "nvmlDeviceGetClockInfo": "sm_clock_mhz",
+    }
+    for function, name in functions.items():
+        for fake in (FakeNvml(refuse={function: NOT_SUPPORTED}), FakeNvml(absent=(function,))):
+            state = gpu(fake).state()
+            assert [field for field in functions.values() if math.isnan(getattr(state, field))] == [name]
+    fake = FakeNvml(refuse={"nvmlDeviceGetComputeRunningProcesses": NO_PERMISSION}, reasons=4)
+    assert gpu(fake).state().other_processes == nvml_module.UNKNOWN_PROCESSES
+    old = FakeNvml(absent=("nvmlDeviceGetCurrentClocksEventReasons",), reasons=4)
+    assert gpu(old).state().throttle_reasons == ("sw_power_cap",)
+    neither = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+    assert gpu(FakeNvml(absent=neither, reasons=4)).state().throttle_reasons == ()
+
+
+def test_reason_names_are_those_of_the_bits_in_nvml() -> None:
+    for name, bit in (
+        ("gpu_idle", pynvml.nvmlClocksThrottleReasonGpuIdle),
+        ("applications_clocks_setting", pynvml.nvmlClocksThrottleReasonApplicationsClocksSetting),
+        ("sw_power_cap", pynvml.nvmlClocksThrottleReasonSwPowerCap),
+        ("hw_slowdown", pynvml.nvmlClocksThrottleReasonHwSlowdown),
+        ("sync_boost", pynvml.nvmlClocksThrottleReasonSyncBoost),
+        ("sw_thermal_slowdown", pynvml.nvmlClocksThrottleReasonSwThermalSlowdown),
+        ("hw_thermal_slowdown", pynvml.nvmlClocksThrottleReasonHwThermalSlowdown),
+        ("hw_power_brake_slowdown", pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown),
+        ("display_clock_setting", pynvml.nvmlClocksThrottleReasonDisplayClockSetting),
+    ):
+        assert nvml_module._REASONS[bit] == name
+
+
+@pytest.mark.parametrize("mode", ["lock", "auto"])
+def test_a_shared_gpu_can_forbid_the_lock(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SMEM_BENCH_NEVER_LOCK", "1")
+    fake = FakeNvml()
+    with Clocks(mode, uuid=UUID, nvml=fake) as clocks:
+        assert clocks.state.label == "monitor (lock refused: SMEM_BENCH_NEVER_LOCK is set)"
+    assert fake.calls == []
+
+
+def test_nothing_is_locked_unless_asked() -> None:
+    from stats.config import TrialConfig
+    from stats.spec import TrialSpec
+
+    assert TrialConfig().clocks == "monitor"
+    assert TrialSpec(tool="t", reference="a").clocks == "monitor"

@@ -1,0 +1,455 @@
+"""Does a record survive: torn, cut, foreign, newer, damaged, on a full disk? Is it read back as it was written?"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rows import cell, header
+
+from stats.attempts import complete_attempts, final_cells, next_attempt, require_same_run
+from stats.errors import UserError
+from stats.records import (
+    SCHEMA_VERSION,
+    ArmInfo,
+    CellRow,
+    ClockState,
+    Device,
+    Header,
+    ProcessRow,
+    Record,
+    RecordWriter,
+    SkipRow,
+    check_writable,
+    newest_first,
+    read_record,
+)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equality in which nan equals nan."""
+    return repr(a) == repr(b)
+
+
+def written(path: Path, *rows: CellRow | SkipRow | ProcessRow) -> bytes:
+    with RecordWriter(path, header()) as writer:
+        for row in rows:
+            writer.append(row)
+    return path.read_bytes()
+
+
+ROWS = (
+    ProcessRow(0, "start", other_processes=-1),
+    cell(clock_mhz=1980.0, throttle_reasons=("sw_power_cap",), values={"x_ns": 1.5, "y": math.nan}),
+    replace(cell(arm="B"), time_ns=math.nan),
+    SkipRow("C", "needs sm_100"),
+    ProcessRow(0, "end", detail="état"),
+)
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    written(path, *ROWS)
+    record = read_record(path)
+    assert record.header == header()
+    assert same(record.cells, [ROWS[1], ROWS[2]])
+    assert record.skips == [ROWS[3]]
+    assert record.events == [ROWS[0], ROWS[4]]
+    assert record.torn_line is None
+    assert record.arm_names == ["A", "B"]
+    assert record.name == "a"
+    assert Record(header()).name == "run"
+
+
+def test_every_line_is_valid_json_without_nan(tmp_path: Path) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    lines = written(tmp_path / "a.jsonl", *ROWS, replace(cell(), sm_cycles=math.inf)).splitlines()
+    assert len(lines) == 7
+    for line in lines:
+        json.loads(line, parse_constant=refuse)
+
+
+def test_rows_are_in_the_file_before_append_returns(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    writer = RecordWriter(path, header())
+    for count in range(3):
+        assert len(read_record(path).cells) == count
+        writer.append(cell(block=count))
+    writer.close()
+    writer.close()
+
+
+def test_without_a_path_rows_stay_in_memory() -> None:
+    with RecordWriter(None, header()) as writer:
+        for row in ROWS:
+            writer.append(row)
+    assert len(writer.record.cells) == 2
+
+
+def test_every_cut_of_a_record_is_read_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    whole = written(path, *ROWS)
+    header_end = whole.index(b"\n") + 1
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        if length < header_end:
+            with pytest.raises(UserError, match=r"empty|cut off"):
+                read_record(path)
+            continue
+        record = read_record(path)
+        complete_rows = whole[:length].count(b"\n") - 1
+        rows = len(record.cells) + len(record.skips) + len(record.events)
+        # A row that lacks just its end of line is a row.
+        lacks_end_only = whole[length : length + 1] == b"\n"
+        assert rows == complete_rows + lacks_end_only
+        torn = not lacks_end_only and not whole[:length].endswith(b"\n")
+        assert record.torn_line == (complete_rows + 2 if torn else None)
+
+
+def test_resume_after_every_cut_gives_whole_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    whole = written(path, *ROWS)
+    header_end = whole.index(b"\n") + 1
+    for length in range(header_end, len(whole) + 1):
+        path.write_bytes(whole[:length])
+        before = read_record(path)
+        with RecordWriter(path, header(seed=9), resume=True) as writer:
+            writer.append(cell(block=1))
+        after = read_record(path)
+        assert after.header == header()  # the first header stands
+        assert after.torn_line is None
+        assert same(after.cells, [*before.cells, cell(block=1)])
+        assert same(writer.record.cells, after.cells)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (b"", "not a row"),
+        (b"null", "not an object"),
+        (b"[1]", "not an object"),
+        (b"{}", "unknown kind None"),
+        (b'{"kind":"other"}', "unknown kind 'other'"),
+        (b'{"kind":["cell"]}', "unknown kind"),
+        (b'{"kind":"cell"}', "CellRow"),
+        (b'{"kind":"skip","arm":"A"}', "reason"),
+        (b'{"kind":"skip","arm":1,"reason":"x"}', "arm is 1, not text"),
+        (b'{"kind":"process","process":0,"event":"exploded"}', "event is 'exploded', not one of complete, end"),
+        (b'{"kind":"process","process":-2,"event":"end"}', "process is -2"),
+        (b"\xff", "not UTF-8"),
+        (b"[" * 100_000, "not a row"),
+    ],
+)
+def test_a_bad_line_in_the_middle_is_named(tmp_path: Path, line: bytes, says: str) -> None:
+    path = tmp_path / "a.jsonl"
+    whole = written(path, *ROWS)
+    path.write_bytes(whole + line + b"\n" + whole.splitlines()[2] + b"\n")
+    with pytest.raises(UserError, match=says) as caught:
+        read_record(path)
+    assert str(caught.value).startswith(f"{path}:7: ")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("process", -1, "process is -1"),
+        ("block", 1.5, "block is 1.5"),
+        ("launches", True, "launches is True"),
+        ("attempt", "0", "attempt is '0'"),
+        ("other_processes", -2, "other_processes is -2"),
+        ("arm", None, "arm is None"),
+        ("time_ns", "fast", "'fast' is not a number"),
+        ("time_ns", 10**400, "too large"),
+        ("throttle_reasons", "sw_power_cap", "not a list of names"),
+        ("throttle_reasons", [1], "not a list of names"),
+        ("values", {"x": []}, "not a number"),
+        ("values", [1], "not a row"),
+        ("unheard_of", 1, "unheard_of"),
+    ],
+)
+def test_a_cell_with_a_wrong_field_is_refused(tmp_path: Path, field: str, value: object, says: str) -> None:
+    path = tmp_path / "a.jsonl"
+    row = json.loads(written(path, cell()).splitlines()[1])
+    path.write_bytes(path.read_bytes() + json.dumps({**row, field: value}).encode() + b"\n")
+    with pytest.raises(UserError, match=says):
+        read_record(path)
+
+
+@pytest.mark.parametrize(
+    ("first_line", "says"),
+    [
+        (b"", "not JSON"),
+        (b"not json", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[1]", "no header"),
+        (b'{"kind":"cell"}', "no header"),
+        (b'{"kind":"header"}', "schema_version is None"),
+        (b'{"kind":"header","schema_version":true}', "schema_version is True"),
+        (b'{"kind":"header","schema_version":"1"}', "schema_version is '1'"),
+        (b'{"kind":"header","schema_version":1}', "header field tool: Field required"),
+        (b'{"kind":"header","schema_version":999}', f"written with record schema 999, .* reads up to {SCHEMA_VERSION}"),
+    ],
+)
+def test_a_record_without_its_header_is_refused(tmp_path: Path, first_line: bytes, says: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(first_line + b"\n")
+    with pytest.raises(UserError, match=says):
+        read_record(path)
+
+
+def test_empty_absent_and_folder(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    with pytest.raises(UserError, match="empty"):
+        read_record(tmp_path / "empty.jsonl")
+    with pytest.raises(UserError, match=r"cannot be read \(No such file"):
+        read_record(tmp_path / "absent.jsonl")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_record(tmp_path)
+
+
+@given(st.binary(max_size=80), st.integers(0, 2000), st.integers(0, 60))
+@settings(max_examples=300, deadline=None)
+def test_any_damage_is_read_or_refused_in_one_line(
+    tmp_path_factory: pytest.TempPathFactory, noise: bytes, at: int, cut: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "damaged.jsonl"
+    path.unlink(missing_ok=True)
+    whole = written(path, *ROWS)
+    path.write_bytes(whole[:at] + noise + whole[at + cut :])
+    try:
+        read_record(path)
+        return
+    except UserError as error:
+        message = str(error)
+    assert message.startswith(str(path))
+    assert "\n" not in message
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    st.sampled_from(["cell", "skip", "process", "header"]),
+    st.dictionaries(
+        st.sampled_from([*CellRow.__dataclass_fields__, *ProcessRow.__dataclass_fields__, "reason", "kind"]), _JSON
+    ),
+)
+@settings(max_examples=300, deadline=None)
+def test_any_row_is_read_or_refused_in_one_line(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, fields: dict[str, object]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "row.jsonl"
+    path.unlink(missing_ok=True)
+    written(path)
+    with path.open("a") as file:
+        file.write(json.dumps({"kind": kind, **fields}) + "\n")
+    try:
+        read_record(path)
+        return
+    except UserError as error:
+        message = str(error)
+    assert message.startswith(f"{path}:2: ")
+    assert "\n" not in message
+
+
+# Where it cannot be written
+
+
+def test_a_record_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    before = written(path, *ROWS)
+    for attempt in (lambda: RecordWriter(path, header()), lambda: check_writable(path)):
+        with pytest.raises(UserError, match=r"a\.jsonl: exists already; choose another --out, or continue it with"):
+            attempt()
+    assert path.read_bytes() == before
+
+
+def test_folder_that_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "absent" / "a.jsonl"
+    for attempt in (lambda: RecordWriter(path, header()), lambda: check_writable(path)):
+        with pytest.raises(UserError, match=r"cannot be written \(No such file or directory\); choose another --out"):
+            attempt()
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no /proc")
+def test_folder_that_takes_no_files() -> None:
+    path = Path("/proc/self/a.jsonl")  # refuses even root
+    for attempt in (lambda: RecordWriter(path, header()), lambda: check_writable(path)):
+        with pytest.raises(UserError, match=r"cannot be written \("):
+            attempt()
+
+
+def test_check_leaves_nothing_behind_and_sees_a_disk_too_small(tmp_path: Path) -> None:
+    check_writable(tmp_path / "a.jsonl", 1000)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UserError, match=r"MB free and the record needs about .* MB; make room"):
+        check_writable(tmp_path / "a.jsonl", 1 << 60)
+
+
+_FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from stats.records import RecordWriter, read_record
+from stats.errors import UserError
+from rows import cell, header
+path = Path(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+written = 0
+try:
+    with RecordWriter(path, header()) as writer:
+        while True:
+            writer.append(cell(block=written))
+            written += 1
+except UserError as error:
+    print(written, error)
+"""
+
+
+@pytest.mark.parametrize("limit_bytes", [4000, 4100, 100])
+def test_full_disk_is_one_line_and_keeps_whole_rows(tmp_path: Path, limit_bytes: int) -> None:
+    # A limit on the size of files fails like a full disk does: a part of the line is taken, then comes an error.
+    path = tmp_path / "a.jsonl"
+    done = subprocess.run(
+        [sys.executable, "-c", _FULL_DISK, str(path), str(limit_bytes)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    written_rows, message = done.stdout.split(" ", 1)
+    assert "writing failed (File too large); the rows before it are kept" in message
+    if limit_bytes == 100:  # not even the header: nothing stays in the way of the next attempt
+        assert not path.exists()
+        return
+    record = read_record(path)
+    assert record.torn_line is None
+    assert len(record.cells) == int(written_rows) > 0
+
+
+def test_device_without_space(tmp_path: Path) -> None:
+    writer = RecordWriter(tmp_path / "a.jsonl", header())
+    writer.append(cell())
+    full = os.open("/dev/full", os.O_WRONLY)
+    assert writer._fd is not None
+    os.dup2(full, writer._fd)
+    os.close(full)
+    with pytest.raises(UserError, match=os.strerror(errno.ENOSPC)):
+        writer.append(cell(block=1))
+    assert len(writer.record.cells) == 1
+    writer.close()
+
+
+def test_a_record_that_another_run_writes_is_not_continued(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    with RecordWriter(path, header()), pytest.raises(UserError, match="another run is writing"):
+        RecordWriter(path, header(), resume=True)
+    with RecordWriter(path, header(), resume=True) as writer:
+        writer.append(cell())
+
+
+def test_newest_first_passes_over_what_is_no_record(tmp_path: Path) -> None:
+    for name, when, tool in (("a", "2025-01-02", "t"), ("b", "2025-01-03", "t"), ("c", "2025-01-04", "other")):
+        RecordWriter(tmp_path / f"{name}.jsonl", header(created_utc=when, tool=tool)).close()
+    (tmp_path / "d.jsonl").write_bytes(b"\xff\n")
+    (tmp_path / "e.jsonl").write_text("{}\n")
+    (tmp_path / "f.jsonl").mkdir()
+    assert [path.stem for path in newest_first(tmp_path, "t")] == ["b", "a"]
+
+
+# Attempts
+
+
+def attempt_cells(process: int, attempt: int, blocks: int = 2, arms: str = "AB") -> list[CellRow]:
+    return [cell(process, block, arm, attempt) for block in range(blocks) for arm in arms]
+
+
+def record_of(*cells: CellRow, **changes: Any) -> Record:
+    return Record(header(**changes), cells=list(cells))
+
+
+def test_the_last_complete_attempt_counts() -> None:
+    record = record_of(
+        *attempt_cells(0, 0),
+        *attempt_cells(1, 0, blocks=1),
+        *attempt_cells(1, 1),
+        *attempt_cells(0, 1),
+        *attempt_cells(0, 2, blocks=1),
+        *attempt_cells(2, 0, arms="A"),
+    )
+    assert complete_attempts(record) == {0: 1, 1: 1}
+    assert final_cells(record) == attempt_cells(1, 1) + attempt_cells(0, 1)
+
+
+def test_a_repeated_cell_does_not_complete_an_attempt() -> None:
+    assert complete_attempts(record_of(*attempt_cells(0, 0, blocks=1) * 2)) == {}
+
+
+def test_skipped_arms_are_not_waited_for() -> None:
+    record = record_of(*attempt_cells(0, 0, arms="A"))
+    assert complete_attempts(record) == {}
+    record.add(SkipRow("B", "needs sm_100"))
+    assert complete_attempts(record) == {0: 0}
+
+
+def test_next_attempt_knows_cells_and_events() -> None:
+    record = record_of(*attempt_cells(0, 0))
+    record.add(ProcessRow(1, "failed", attempt=2))
+    assert [next_attempt(record, process) for process in range(3)] == [1, 3, 0]
+
+
+DEVICE = Device(name="X", uuid="u", compute_capability="9.0", sm_count=132)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"tool": "other"}, "tool"),
+        ({"seed": 2}, "seed"),
+        ({"blocks": 4}, "blocks"),
+        ({"margin_percent": 1.0}, "margin_percent"),
+        ({"comparisons": [("B", "A")]}, "comparisons"),
+        ({"twin": "B"}, "twin"),
+        ({"l2_mode": "flushed"}, "l2_mode"),
+        ({"config": {"a": {"b": 2}}}, r"config\.a\.b"),
+        ({"config": {}}, r"config\.a"),
+        ({"source_hash": "other"}, "source_hash"),
+        ({"build_flags": ["-G"]}, "build_flags"),
+        ({"arms": [ArmInfo(name="A"), ArmInfo(name="C")]}, "arms"),
+        ({"arms": [ArmInfo(name="B"), ArmInfo(name="A")]}, "arms"),
+        ({"device": DEVICE.model_copy(update={"uuid": "v"})}, r"device\.uuid"),
+        ({"device": None}, "device"),
+        ({"software": {"torch": "9"}}, r"software\.torch"),
+        ({"workload": {"m": 1}}, r"workload\.m"),
+        ({"clocks": ClockState(requested="auto", effective="lock", label="locked")}, "clocks"),
+    ],
+)
+def test_another_run_is_refused_by_the_name_of_the_field(changes: dict[str, Any], field: str) -> None:
+    old = header(config={"a": {"b": 1}}, device=DEVICE)
+    require_same_run(old, old)
+    with pytest.raises(UserError, match=f"^{field}: the record has .*, this run .*; choose another --out"):
+        require_same_run(old, header(**{"config": {"a": {"b": 1}}, "device": DEVICE, **changes}))
+
+
+def test_what_a_journey_through_json_changes_is_no_difference() -> None:
+    config = {"pair": (1, 2), "limit": math.nan}
+    old = Header.model_validate_json(
+        json.dumps({**header().model_dump(mode="json"), "config": {"pair": [1, 2], "limit": None}})
+    )
+    require_same_run(old, header(config=config, run_id="other", created_utc="later"))
