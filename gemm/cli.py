@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from gemm import cli_counters
+from gemm import cli_counters, cli_explain
 from gemm.campaign_cli import aa, inject
 from stats.errors import BenchError, UserError, run_app
 from stats.tables import FORMATS
@@ -21,6 +21,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 app.command()(aa)
 app.command()(inject)
 cli_counters.register(app)
+cli_explain.register(app)
 
 _BREAKS = {"unswizzled-reads": 1, "swapped-registers": 2, "last-tile-skipped": 3}
 

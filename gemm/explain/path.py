@@ -1,8 +1,9 @@
 """Which instructions does a warp issue in one steady pass through a loop that has branches inside?
 
-The GEMM's loop can leave in the middle (no more tiles) and can skip its copies (nothing left to load). In the steady state
-it does neither: of all ways from the header back to it, the one with the most copies, then the most instructions, is the
-steady pass. The trap: code that the compiler moved out of line is part of the pass although its address is not in order.
+The GEMM's loop can leave in the middle (no more tiles) and can skip its copies (nothing left to load). In the steady
+state it does neither: of all ways from the header back to it, the one with the most copies, then the most
+instructions, is the steady pass. The trap: code that the compiler moved out of line is part of the pass although its
+address is not in order.
 """
 
 from __future__ import annotations

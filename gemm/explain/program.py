@@ -1,9 +1,9 @@
 """What does a warp execute in one pass of a kernel's main loop, and what does each instruction wait for?
 
-ptxas schedules: every 128-bit instruction says how many cycles to stall after it, which of six scoreboards it sets when its
-result arrives or its operands are read, and which it waits for. These bits are read from the encodings that cuobjdump
-and nvdisasm print, so no dependence is guessed. The trap: an instruction guarded by @!PT is issued and does nothing, and a
-loop that can skip a part (no more tiles to load) is followed on the path that skips least.
+ptxas schedules: every 128-bit instruction says how many cycles to stall after it, which of six scoreboards it sets
+when its result arrives or its operands are read, and which it waits for. These bits are read from the encodings that
+cuobjdump and nvdisasm print, so no dependence is guessed. The trap: an instruction guarded by @!PT is issued and does
+nothing, and a loop that can skip a part (no more tiles to load) is followed on the path that skips least.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """How many cycles do the warps of one SM take for a loop, if ptxas' schedule meets four schedulers and one port?
 
-Per cycle each sub-partition issues one instruction of one of its warps, if its stall count has run out, its scoreboards are
-clear and the pipe is free. Loads, stores and copies wait in the sub-partition's queue for its address unit and for the SM's
-port, which moves one wavefront a cycle; copies come back from L2 as stores. Cycles in which nothing can happen are skipped.
-The trap: a warp that waits for a queued load waits for a time that nobody knows yet, so it sleeps until it is woken.
+Per cycle each sub-partition issues one instruction of one of its warps, if its stall count has run out, its
+scoreboards are clear and the pipe is free. Loads, stores and copies wait in the sub-partition's queue for its address
+unit and for the SM's port, which moves one wavefront a cycle; copies come back from L2 as stores. Cycles in which
+nothing can happen are skipped. The trap: a warp that waits for a queued load waits for a time that nobody knows yet,
+so it sleeps until it is woken.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ class _Sm:
     # --- issue -----------------------------------------------------------------------------------------------------
 
     def earliest(self, warp: _Warp) -> tuple[float, str]:
-        """When the warp's next instruction can issue as far as is known (never: it must be woken), and what it waits for."""
+        """When the warp's next instruction can issue as far as is known (never: it is woken), and what it waits for."""
         if warp.parked:
             return _NEVER, "barrier"
         kind, _, _, _, waits, _, argument = self.code[warp.pc]
@@ -204,7 +205,9 @@ class _Sm:
         warp.ready = now + max(1, stall)
         if kind in _PIPES:
             pipe = _PIPES[kind]
-            self.pipe_free[smsp][pipe] = max(self.pipe_free[smsp][pipe], now) + self.interval[pipe]
+            free = self.pipe_free[smsp][pipe]
+            # Issue is in whole cycles; the fraction of an interval is owed to the next.
+            self.pipe_free[smsp][pipe] = (free if free > now - 1 else now) + self.interval[pipe]
             if kind == _MMA:
                 self.tensor_cycles += self.interval[pipe]
         elif kind in (_LOAD, _STORE, _COPY):
@@ -267,10 +270,9 @@ class _Sm:
         return None, again, why
 
     def run(self) -> float:
-        """Cycles until every warp has done its loops."""
+        """Cycles until every warp has done its loops and the port has served what they left."""
         now = 0.0
-        port_next = _NEVER
-        while self.live:
+        while self.live or self.incoming or any(self.queues):
             port_next = self.port(now)
             for s in range(SUB_PARTITIONS):
                 if self.wake[s] > now:
@@ -287,9 +289,11 @@ class _Sm:
                     port_next = min(port_next, max(self.port_free, self.address_free[s], now + 1))
             step = min(min(self.wake), port_next)
             if step == _NEVER:
+                if not self.live:
+                    break
                 raise RuntimeError("simulator: every warp waits for something that nobody will bring")
             now = max(now + 1, float(-(-step // 1)))
-        return self.end
+        return max(self.end, self.port_free)
 
 
 def simulate(
