@@ -49,7 +49,7 @@ def simulate_micro(variant: str, work: str, machine: Machine, blocks: int, swizz
 @functools.lru_cache(maxsize=256)
 def simulate_gemm(kernel: Kernel, machine: Machine, blocks: int) -> Simulation:
     """The GEMM's steady pass on one SM."""
-    return simulate(gemm_program(kernel, machine.arch), machine, blocks=blocks)
+    return simulate(gemm_program(kernel, machine.arch), machine, blocks=blocks, loops=16)
 
 
 @dataclass(frozen=True)
