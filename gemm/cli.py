@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from gemm import cli_counters, cli_explain
+from gemm import cli_counters, cli_explain, cli_static
 from gemm.campaign_cli import aa, inject
 from stats.errors import BenchError, UserError, run_app
 from stats.tables import FORMATS
@@ -20,8 +20,8 @@ from stats.tables import FORMATS
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.command()(aa)
 app.command()(inject)
-cli_counters.register(app)
-cli_explain.register(app)
+for part in (cli_static, cli_counters, cli_explain):
+    part.register(app)
 
 _BREAKS = {"unswizzled-reads": 1, "swapped-registers": 2, "last-tile-skipped": 3}
 

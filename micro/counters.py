@@ -31,8 +31,10 @@ from stats.provenance import created_utc, git_state, software_versions
 
 __all__ = ["CounterTool", "by_hand", "choose_names", "run_counters"]
 
-_TEMPLATE = re.compile(r"\((?:bool|int|[\w:<>]*[A-Z]\w*)\)\s*(-?\d+)")
-_MOST_UNKNOWN = 12
+_TEMPLATE = re.compile(r"\((?:bool|int|(?:\(anonymous namespace\))?[\w:<>]*[A-Z]\w*)\)\s*(-?\d+)")
+_NS = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
+_MOST_REFUSALS = 12
+_REPORT, _FACTS = "report.ncu-rep", "facts.json"
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,17 @@ class CounterTool:
         return [sys.executable, "-m", self.module, *self.arguments, *where]
 
 
-def choose_names(config: CountersConfig, available: Available) -> list[MetricRow]:
-    """For each metric the first of its names that this chip has; without one, the reason."""
+def choose_names(
+    config: CountersConfig, available: Available, refused: frozenset[str] = frozenset()
+) -> list[MetricRow]:
+    """For each metric the first of its names that this chip has and ncu has not refused; without one, the reason."""
     rows = []
     for metric in config.metrics:
-        name = next((name for name in metric.names if not metric.listed or available.has(name)), None)
+        there = [name for name in metric.names if not metric.listed or available.has(name)]
+        name = next((name for name in there if not refused & {name, name.split(".")[0]}), None)
         reason = "" if name is not None else f"this chip has none of {', '.join(metric.names)}"
+        if there and name is None:
+            reason = f"ncu refused {', '.join(there)}"
         rows.append(_row(metric, name, reason))
     return rows
 
@@ -118,7 +125,7 @@ def match_launches(facts: Sequence[LaunchFacts], counted: Sequence[ProfiledLaunc
         raise BenchError(f"ncu counted {len(counted)} launches, the target made {len(facts)}")
     for made, launch in zip(facts, counted, strict=True):
         integers = template_integers(launch.kernel)
-        if integers and integers != made.template:
+        if len(integers) == len(made.template) and integers != made.template:
             raise BenchError(f"{made.arm}: ncu counted another kernel in its place: {launch.kernel}")
         grid = re.findall(r"\d+", launch.grid)
         if grid and int(grid[0]) != made.blocks:
@@ -133,6 +140,8 @@ def _launch_row(
     opcodes: dict[str, int] = {}
     for metric in metrics:
         value = launch.values.get(metric.name or "", math.nan)
+        if metric.unit == "ns":
+            value *= _NS.get(launch.units.get(metric.name or "", ""), math.nan)
         if metric.group == "opcodes":
             opcodes = parse_instances(launch.text.get(metric.name or "", ""))
         counted[metric.key] = value if math.isfinite(value) else None
@@ -147,15 +156,18 @@ def _launch_row(
 
 
 def _profile(
-    ncu: Ncu, tool: CounterTool, config: CountersConfig, metrics: list[MetricRow], facts: Path, report: Path, full: bool
-) -> tuple[list[str], str]:
-    """Profile, dropping metrics that ncu turns out not to know; returns its arguments and its log."""
-    for _ in range(_MOST_UNKNOWN):
+    ncu: Ncu, tool: CounterTool, config: CountersConfig, available: Available, folder: Path, full: bool
+) -> tuple[list[MetricRow], list[str]]:
+    """Profile without the metrics that ncu turns out to refuse; returns the names used and ncu's arguments."""
+    report = folder / _REPORT
+    refused: frozenset[str] = frozenset()
+    for _ in range(_MOST_REFUSALS):
+        metrics = choose_names(config, available, refused)
         names = [metric.name for metric in metrics if metric.name is not None]
         if not names:
             raise UserError("ncu: none of the metrics in the config exists on this chip")
         arguments = ncu.command(
-            tool.target(facts),
+            tool.target(folder / _FACTS),
             kernel=tool.kernel,
             metrics=names,
             report=report,
@@ -164,14 +176,14 @@ def _profile(
             full=full,
         )
         try:
-            return arguments, ncu.profile(arguments, report, tool.kernel)
+            ncu.profile(arguments, report, tool.kernel, folder / "log.txt")
         except UnknownMetricError as unknown:
-            refused = [m for m in metrics if m.name is not None and m.name.startswith(unknown.name)]
-            if not refused:
-                raise BenchError(f"ncu: does not know metric {unknown.name}, which was not asked for") from None
-            for metric in refused:
-                metric.reason, metric.name = f"ncu does not know {metric.name}", None
-    raise BenchError(f"ncu: refused {_MOST_UNKNOWN} metrics; does it fit the driver?")
+            if not unknown.names & {part for name in names for part in (name, name.split(".")[0])}:
+                raise BenchError(f"ncu: cannot count {unknown}, which was not asked for") from None
+            refused |= unknown.names
+        else:
+            return metrics, arguments
+    raise BenchError(f"ncu: refused metrics {_MOST_REFUSALS} times over ({', '.join(sorted(refused))})")
 
 
 def run_counters(
@@ -220,15 +232,12 @@ def _counted(
     progress(f"{tool.name}: asking ncu which metrics this chip has")
     available = ncu.available(device_index, [name for metric in config.metrics for name in metric.names])
     (folder / "query.txt").write_text(available.text, encoding="utf-8")
-    metrics = choose_names(config, available)
     progress(f"{tool.name}: counting")
-    report, facts_file = folder / "report.ncu-rep", folder / "facts.json"
-    arguments, log = _profile(ncu, tool, config, metrics, facts_file, report, full)
-    (folder / "log.txt").write_text(log, encoding="utf-8")
+    metrics, arguments = _profile(ncu, tool, config, available, folder, full)
     (folder / "command.txt").write_text(" ".join([os.fspath(ncu.path), *arguments]) + "\n", encoding="utf-8")
-    raw = ncu.raw_page(report, instances=any(metric.group == "opcodes" and metric.name for metric in metrics))
+    raw = ncu.raw_page(folder / _REPORT, instances=not full)
     (folder / "raw.csv").write_text(raw, encoding="utf-8")
-    facts = Facts.model_validate_json(facts_file.read_text(encoding="utf-8"))
+    facts = Facts.model_validate_json((folder / _FACTS).read_text(encoding="utf-8"))
     launches = match_launches(facts.launches, parse_raw(raw))
     rows = [
         _launch_row(made, launch, metrics, tool.predict(made.arguments))

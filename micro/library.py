@@ -48,16 +48,16 @@ class Tiles:
         """As ``micro.cu`` reads them: per stage A, then B in its layout; uint16 [stages, elements]."""
         b = self.b if b_layout is BLayout.NATURAL else np.swapaxes(self.b, 1, 2)
         stages = len(self.a)
-        return np.concatenate([self.a.reshape(stages, -1), b.reshape(stages, -1)], axis=1).copy()
+        packed: NDArray[np.uint16] = np.concatenate([self.a.reshape(stages, -1), b.reshape(stages, -1)], axis=1)
+        return packed
 
 
 def random_tiles(stages: int, sizes: Constants, rng: np.random.Generator) -> Tiles:
     """Fresh normal values as bf16 bits (the upper half of a float32)."""
 
     def bits(*shape: int) -> NDArray[np.uint16]:
-        values: NDArray[np.float32] = rng.standard_normal(shape, dtype=np.float32)
-        found: NDArray[np.uint16] = (values.view(np.uint32) >> 16).astype(np.uint16)
-        return found
+        values = rng.standard_normal(shape, dtype=np.float32).view(np.uint32)
+        return np.right_shift(values, 16).astype(np.uint16)
 
     return Tiles(bits(stages, sizes.bm, sizes.bk), bits(stages, sizes.bk, sizes.bn))
 

@@ -27,7 +27,10 @@ _QUERY_TIMEOUT_S = 120
 _PROFILE_TIMEOUT_S = 900
 _BASE_NAME = re.compile(r"^\s*([a-z][a-z0-9_]*__[a-z0-9_]+)\b(?!\.)", re.MULTILINE)
 _FULL_NAME = re.compile(r"\b[a-z][a-z0-9_]*__[a-z0-9_]+\.[a-z][a-z0-9_.]*[a-z0-9]\b")
-_UNKNOWN = re.compile(r"Failed to find metric[s]?:?\s+(?:regex:\^?)?['\"]?([A-Za-z0-9_.]+)")
+_UNKNOWN = (
+    re.compile(r"Failed to find metric[s]?:?\s+(?:regex:\^?)?['\"]?([A-Za-z0-9_.]+)"),
+    re.compile(r"Failed to access the following \d+ metrics?:\s*([A-Za-z0-9_., ]+)"),
+)
 _NO_PERMISSION = "ERR_NVGPUCTRPERM"
 _NOTHING = "No kernels were profiled"
 
@@ -62,11 +65,11 @@ class ProfiledLaunch:
 
 
 class UnknownMetricError(Exception):
-    """ncu knows no metric of this name."""
+    """ncu cannot count metrics of these names (without or with their suffix)."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
+    def __init__(self, names: frozenset[str]) -> None:
+        super().__init__(", ".join(sorted(names)))
+        self.names = names
 
 
 def find_ncu(explicit: str | None = None) -> Path:
@@ -126,6 +129,7 @@ def parse_raw(text: str) -> list[ProfiledLaunch]:
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID",')), None)
     if start is None:
         raise BenchError(f"ncu: its raw page has no table ({_first_error(text)})")
+    csv.field_size_limit(1 << 28)  # --set full: samples over time are one cell
     body = "".join(line for line in lines[start:] if not line.startswith("=="))
     header, *rows = [row for row in csv.reader(io.StringIO(body)) if row]
     units = dict(zip(header, rows.pop(0), strict=False)) if rows and rows[0][0] == "" else {}
@@ -226,15 +230,19 @@ class Ncu:
             *target,
         ]
 
-    def profile(self, arguments: Sequence[str], report: Path, kernel: str) -> str:
-        """Run; returns the log. Raises UnknownMetricError; UserError: refused or no such kernel; BenchError: failed."""
+    def profile(self, arguments: Sequence[str], report: Path, kernel: str, log: Path) -> None:
+        """Run, and keep ncu's words in ``log``.
+
+        Raises UnknownMetricError; UserError when counters are refused or no kernel matched; BenchError for the rest.
+        """
         status, text = self._run(arguments, _PROFILE_TIMEOUT_S)
+        log.write_text(text, encoding="utf-8")
         refusal = _refusal(text)
         if refusal is not None:
             raise refusal
-        unknown = _UNKNOWN.search(text)
-        if unknown is not None:
-            raise UnknownMetricError(unknown[1].rstrip("."))
+        unknown = [name for pattern in _UNKNOWN for found in pattern.findall(text) for name in found.split(",")]
+        if unknown:
+            raise UnknownMetricError(frozenset(name.strip().rstrip(".") for name in unknown))
         target_error = next((line for line in text.splitlines() if line.startswith("counter target: ")), None)
         if target_error is not None:
             raise BenchError(target_error)
@@ -242,7 +250,6 @@ class Ncu:
             raise UserError(f"ncu: kernel filter {kernel!r} matched nothing that the target launched")
         if status != 0:
             raise BenchError(f"ncu (exit status {status}): {_first_error(text)}")
-        return text
 
     def raw_page(self, report: Path, *, instances: bool = False) -> str:
         """The report as CSV, a column a metric; with ``instances`` also what a metric is made of (opcodes)."""

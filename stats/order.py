@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from stats.errors import UserError
 
 __all__ = ["block_orders", "blocks_for_full_balance", "williams_squares"]
@@ -60,6 +58,8 @@ def block_orders(
         raise UserError(f"arms: {', '.join(twice)} given more than once; each arm needs a name of its own")
     if blocks < 0 or seed < 0 or process < 0:
         raise UserError(f"blocks {blocks}, seed {seed}, process {process}: none of them may be negative")
+    import numpy as np  # here, because the fresh processes import this module and need no numpy
+
     key = (process, _WARMUP if warmup else _MEASURED)
     rng = np.random.default_rng(np.random.SeedSequence(entropy=seed, spawn_key=key))
     squares = williams_squares(len(names))

@@ -137,10 +137,8 @@ class FreshProcess:
         """Let the process close its arms and end; say what went wrong with that, or nothing."""
         with contextlib.suppress(OSError):
             self._pipe.send(None)
-        wait([self._process.sentinel, self._watch.fileno()], timeout_s)
-        if self._watch.number is None:
-            # The sentinel tells that the process closed its files; the driver's share of its end comes after that.
-            self._process.join(timeout_s)
+        if self._process.sentinel in wait([self._process.sentinel, self._watch.fileno()], timeout_s):
+            self._process.join(_GRACE_S)  # its pipe closes a moment before it can be waited for
         how = ""
         if self._process.is_alive():
             # A signal to the parent cuts the waiting short; that says nothing about this process.

@@ -103,6 +103,19 @@ def _misbehave(how: str) -> Cell:
     return cells.get(how, 42)  # type: ignore[arg-type]
 
 
+class _BadlyClosed(Arm):
+    def __init__(self, name: str, how: str) -> None:
+        super().__init__(name)
+        self.how = how
+
+    def close(self) -> None:
+        _misbehave(self.how)
+
+
+def badly_closed(how: str) -> dict[str, Callable[[], Cell]]:
+    return {"A": _BadlyClosed("A", how), "B": Arm("B")}
+
+
 class _LocalError(BenchError):
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         return (_cannot_be_rebuilt, ())
@@ -143,3 +156,41 @@ def leaves_a_child(pid_file: Path) -> dict[str, Callable[[], Cell]]:
 def modules_loaded(path: Path) -> dict[str, Callable[[], Cell]]:
     path.write_text("\n".join(sorted(sys.modules)))
     return plain(("A", "B"))
+
+
+def journalled(journal: Path, strike_at: int = 0, strike: str = "") -> ArmSet:
+    """Arms that note each measured cell in a file of their own, and once (at ``strike_at``) signal the runner.
+
+    The mark "struck" beside the journal keeps a resumed run from being struck again.
+    """
+    arm_set = with_facts(skipped=())
+
+    def noting(arm: Callable[[], Cell]) -> Callable[[], Cell]:
+        def run() -> Cell:
+            cell = arm()
+            with journal.open("ab") as file:
+                file.write(b".")
+            if journal.stat().st_size == strike_at and _first_time(journal.with_name("struck")):
+                _strike(strike)
+            return cell
+
+        return run
+
+    arm_set.arms = {name: noting(arm) for name, arm in arm_set.arms.items()}
+    return arm_set
+
+
+def _strike(how: str) -> None:
+    parent, number = os.getppid(), getattr(signal, how.split()[-1])
+    if how.startswith("group "):  # what a terminal does at Ctrl+C
+        os.killpg(os.getpgid(parent), number)
+    else:
+        os.kill(parent, number)
+    if how.startswith("hang "):
+        time.sleep(600)
+
+
+def locked_and_failing(_journal: Path, _strike_at: int, _strike: str) -> ArmSet:
+    """Arms on a device (so that its clocks are locked), of which B fails."""
+    arm_set = with_facts()
+    return ArmSet(arms={**arm_set.arms, "B": misbehaving("value", 1)["B"]}, device=arm_set.device)

@@ -1,7 +1,7 @@
 """A stand-in for the module pynvml: records the calls that change clocks, and raises the real error classes.
 
 It never touches a driver. ``refuse`` maps a function to the NVML error code (or the exception) that it raises;
-``absent`` lists functions that this driver lacks, ``odd_limits`` clocks that it does not take. With ``log`` the calls are
+``absent`` lists functions that this driver lacks, ``odd_limits`` clocks that it does not take. With ``log`` calls are
 also appended to a file, for tests in which the process that called is gone.
 """
 

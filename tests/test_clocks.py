@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import fake_nvml
@@ -167,6 +168,9 @@ from pathlib import Path
 from fake_nvml import FakeNvml, UUID
 from stats.clocks import Clocks
 how, log = sys.argv[1], Path(sys.argv[2])
+# A background job or nohup would have these ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 clocks = Clocks("lock", uuid=UUID, nvml=FakeNvml(log=log))
 if how == "atexit":
     clocks.__enter__()
@@ -197,11 +201,48 @@ def test_restored_once_when_the_process_ends(how: str, status: int, tmp_path: Pa
     ]  # fmt: skip
 
 
-def test_handlers_are_put_back() -> None:
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
-    with Clocks("lock", uuid=UUID, nvml=FakeNvml()):
-        assert signal.getsignal(signal.SIGTERM) is not before[1]
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+def test_handlers_are_put_back_and_those_of_the_caller_are_left_alone() -> None:
+    def callers(_number: int, _frame: object) -> None:
+        raise AssertionError("no signal was sent")
+
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    at_first = [
+        signal.signal(number, handler) for number, handler in zip(numbers, (signal.SIG_DFL, callers), strict=True)
+    ]
+    try:
+        with Clocks("lock", uuid=UUID, nvml=FakeNvml()):
+            assert signal.getsignal(signal.SIGTERM) not in (signal.SIG_DFL, callers)
+            assert signal.getsignal(signal.SIGHUP) is callers
+        assert [signal.getsignal(number) for number in numbers] == [signal.SIG_DFL, callers]
+    finally:
+        for number, handler in zip(numbers, at_first, strict=True):
+            signal.signal(number, handler)
+
+
+def test_outside_the_main_thread_there_are_no_handlers_but_the_clocks_are_restored() -> None:
+    fake = FakeNvml()
+
+    def use() -> None:
+        with Clocks("lock", uuid=UUID, nvml=fake):
+            pass
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+    assert fake.calls == LOCK + RESET
+
+
+def test_shutdown_that_fails_harms_nobody() -> None:
+    fake = FakeNvml(refuse={"nvmlShutdown": pynvml.NVML_ERROR_UNKNOWN})
+    with Clocks("monitor", uuid=UUID, nvml=fake) as clocks:
+        pass
+    assert math.isnan(clocks.sample().power_w)  # after the context there is nothing to read
+
+
+def test_container_is_recognised_by_its_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for present in ("/.dockerenv", "/run/.containerenv", ""):
+        monkeypatch.setattr("stats.nvml.os.path.exists", lambda path, present=present: path == present)
+        assert nvml_module.in_container() is bool(present)
 
 
 # The measured clock decides

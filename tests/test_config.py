@@ -188,7 +188,7 @@ def assert_read_or_refused_in_one_line(path: Path) -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("abk:-[]{}&*!|>'\"#,?%@ \n\t01.~\\"), max_size=60) | st.text(max_size=40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_any_text_is_read_or_refused_in_one_line(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzz.yaml"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -203,7 +203,7 @@ _TREES = st.recursive(
 
 
 @given(st.dictionaries(_KEYS, _TREES, max_size=5))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_tree_is_read_or_refused_in_one_line(tmp_path_factory: pytest.TempPathFactory, tree: object) -> None:
     path = tmp_path_factory.getbasetemp() / "tree.yaml"
     path.write_text(yaml.safe_dump(tree), encoding="utf-8")

@@ -8,7 +8,7 @@ import math
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,26 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert Record(header()).name == "run"
 
 
+def test_a_cell_of_an_older_writer_gets_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    written(path)
+    old = {"process": 0, "block": 1, "position": 0, "arm": "A", "launches": 5, "time_ns": 7, "sm_cycles": None}
+    path.write_bytes(path.read_bytes() + json.dumps({"kind": "cell", **old}).encode() + b"\n")
+    expected = CellRow(0, 1, 0, "A", 5, 7.0, math.nan)
+    assert same(read_record(path).cells, [expected])
+
+
+def test_cells_as_read_are_as_good_as_made(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    made = cell(temperature_c=1.0, power_w=1.0, nvml_clock_mhz=1.0, clock_mhz=1.0, started_s=1.0)
+    written(path, made)
+    read = read_record(path).cells[0]
+    assert read == made
+    assert replace(read, block=3) == replace(made, block=3)
+    with pytest.raises(FrozenInstanceError):
+        read.block = 3  # type: ignore[misc]
+
+
 def test_every_line_is_valid_json_without_nan(tmp_path: Path) -> None:
     def refuse(constant: str) -> None:
         raise AssertionError(constant)
@@ -102,7 +122,7 @@ def test_every_cut_of_a_record_is_read_or_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     whole = written(path, *ROWS)
     header_end = whole.index(b"\n") + 1
-    for length in range(len(whole)):
+    for length in [*range(0, header_end, 25), *range(header_end - 1, len(whole))]:
         path.write_bytes(whole[:length])
         if length < header_end:
             with pytest.raises(UserError, match=r"empty|cut off"):
@@ -118,11 +138,14 @@ def test_every_cut_of_a_record_is_read_or_refused(tmp_path: Path) -> None:
         assert record.torn_line == (complete_rows + 2 if torn else None)
 
 
-def test_resume_after_every_cut_gives_whole_lines(tmp_path: Path) -> None:
+def test_resume_after_a_cut_anywhere_gives_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     whole = written(path, *ROWS)
-    header_end = whole.index(b"\n") + 1
-    for length in range(header_end, len(whole) + 1):
+    ends = [at + 1 for at, byte in enumerate(whole) if byte == ord("\n")]
+    # Around each end of line, and in the middle of lines.
+    for length in sorted({end + near for end in ends for near in (-2, -1, 0, 1, 40)}):
+        if not ends[0] <= length <= len(whole):
+            continue
         path.write_bytes(whole[:length])
         before = read_record(path)
         with RecordWriter(path, header(seed=9), resume=True) as writer:
@@ -220,7 +243,7 @@ def test_empty_absent_and_folder(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=80), st.integers(0, 2000), st.integers(0, 60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_any_damage_is_read_or_refused_in_one_line(
     tmp_path_factory: pytest.TempPathFactory, noise: bytes, at: int, cut: int
 ) -> None:
@@ -250,7 +273,7 @@ _JSON = st.recursive(
         st.sampled_from([*CellRow.__dataclass_fields__, *ProcessRow.__dataclass_fields__, "reason", "kind"]), _JSON
     ),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_any_row_is_read_or_refused_in_one_line(
     tmp_path_factory: pytest.TempPathFactory, kind: str, fields: dict[str, object]
 ) -> None:
@@ -318,6 +341,7 @@ try:
             written += 1
 except UserError as error:
     print(written, error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 """
 
 
@@ -362,6 +386,25 @@ def test_a_record_that_another_run_writes_is_not_continued(tmp_path: Path) -> No
         RecordWriter(path, header(), resume=True)
     with RecordWriter(path, header(), resume=True) as writer:
         writer.append(cell())
+
+
+def test_header_that_finds_no_space_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_fd: int, _line: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("stats.records.os.write", full)
+    with pytest.raises(UserError, match=r"writing failed \(No space left on device\)"):
+        RecordWriter(tmp_path / "a.jsonl", header())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(_fd: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("stats.records.fcntl.flock", no_locks)
+    written(tmp_path / "a.jsonl", *ROWS)
+    assert len(read_record(tmp_path / "a.jsonl").cells) == 2
 
 
 def test_newest_first_passes_over_what_is_no_record(tmp_path: Path) -> None:

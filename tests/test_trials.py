@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import dummy_arms
+import pynvml
 import pytest
+from fake_nvml import FakeNvml
 
 from stats.attempts import complete_attempts, final_cells
 from stats.errors import BenchError, UserError
@@ -22,6 +24,7 @@ from stats.trials import ArmSet, TrialSpec, run_trials
 
 SPEC = TrialSpec(tool="test", reference="A", processes=2, blocks=4, warmup_blocks=1, comparisons=[("A", "B")])
 ONE = replace(SPEC, processes=1)
+NO_DRIVER = FakeNvml(refuse={"nvmlInit": pynvml.NVML_ERROR_DRIVER_NOT_LOADED})
 
 
 class Listener(Silent):
@@ -82,7 +85,7 @@ def test_every_arm_runs_once_a_block_in_the_recorded_order(tmp_path: Path) -> No
 
 def test_header_holds_what_the_factory_and_the_spec_know() -> None:
     spec = replace(ONE, twin="A.twin", margin_percent=0.3, config={"k": (1, 2)}, seed=11, l2_mode="flushed", blocks=2)
-    record = run_trials(spec, dummy_arms.with_facts, nvml=_NoNvml())
+    record = run_trials(spec, dummy_arms.with_facts, nvml=NO_DRIVER)
     header = record.header
     assert header.device == dummy_arms.DEVICE
     assert [(arm.name, arm.static) for arm in header.arms] == [
@@ -93,19 +96,29 @@ def test_header_holds_what_the_factory_and_the_spec_know() -> None:
     assert header.software["torch"] == "2.9.9"
     assert header.software["python"]
     assert (header.twin, header.margin_percent, header.seed, header.l2_mode) == ("A.twin", 0.3, 11, "flushed")
-    assert header.clocks.label.startswith("monitor (lock refused: NVML: ")
+    assert header.clocks.label.startswith("monitor (NVML: ")
     assert final_cells(record) == record.cells
     assert len(record.cells) == 6
 
 
-class _NoNvml:
-    """A machine without a driver."""
-
-    class NVMLError(Exception):
-        pass
-
-    def nvmlInit(self) -> None:  # noqa: N802 - NVML's name
-        raise self.NVMLError("Driver Not Loaded")
+def test_lock_and_what_else_runs_on_the_gpu_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stats.clocks.in_container", lambda: False)
+    refusing = FakeNvml(
+        refuse={"nvmlDeviceSetGpuLockedClocks": pynvml.NVML_ERROR_NO_PERMISSION}, pids=(1, 2), reasons=4
+    )
+    listener = Listener()
+    spec = replace(ONE, blocks=2)
+    record = run_trials(spec, dummy_arms.with_facts, clocks="lock", nvml=refusing, progress=listener)
+    assert listener.said == [
+        "clocks: lock refused (Insufficient Permissions: setting clocks needs root); "
+        "going on with the clocks as they are, only monitored",
+        "process 0: 1 other process(es) on the GPU; the figures may suffer",
+    ]
+    assert (record.header.clocks.requested, record.header.clocks.effective) == ("lock", "monitor")
+    assert record.events[0].other_processes == 1
+    for cell in record.cells:
+        assert (cell.temperature_c, cell.power_w, cell.nvml_clock_mhz) == (61.0, 512.3, 1755.0)
+        assert (cell.throttle_reasons, cell.other_processes) == (("sw_power_cap",), 1)
 
 
 def test_seed_decides_the_order() -> None:
@@ -127,7 +140,7 @@ def test_process_does_not_import_more_than_the_factory_needs(tmp_path: Path) -> 
     run_trials(ONE, partial(dummy_arms.modules_loaded, listing))
     loaded = set(listing.read_text().split())
     assert "dummy_arms" in loaded
-    assert loaded.isdisjoint({"scipy", "statsmodels", "matplotlib", "torch", "typer", "rich", "pytest"})
+    assert loaded.isdisjoint({"scipy", "statsmodels", "matplotlib", "torch", "typer", "rich", "numpy", "pytest"})
 
 
 @pytest.mark.parametrize("how", ["user", "bench", "local"])
@@ -174,6 +187,18 @@ def test_other_failures_name_the_arm_and_keep_the_record(how: str, says: str, tm
     assert record.events[-1].event == "failed"
     assert record.events[-1].detail == f"arm B (process 0, block 2): {says}"
     assert final_cells(record) == []
+    assert no_children_are_left()
+
+
+@pytest.mark.parametrize(("how", "says"), [("status", "ended with status 5"), ("hang", "did not end within 0.2 s")])
+def test_process_that_ends_badly_after_its_last_cell_is_noted(
+    how: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stats.trials._CLOSE_TIMEOUT_S", 0.2 if how == "hang" else 60.0)
+    record = run_trials(replace(ONE, blocks=2), partial(dummy_arms.badly_closed, how))
+    assert len(final_cells(record)) == 4  # the cells are good
+    assert record.events[1].event == "end"
+    assert record.events[1].detail.startswith(says)
     assert no_children_are_left()
 
 
@@ -351,7 +376,7 @@ def test_resume_of_nothing_starts_anew(tmp_path: Path) -> None:
 def interrupted_record(out: Path) -> Header:
     """A record of which the second process is missing."""
     spec = replace(SPEC, twin="A.twin", blocks=2)
-    run_trials(replace(spec, processes=2), dummy_arms.with_facts, out=out, nvml=_NoNvml())
+    run_trials(replace(spec, processes=2), dummy_arms.with_facts, out=out, nvml=NO_DRIVER)
     lines = out.read_bytes().splitlines(keepends=True)
     out.write_bytes(b"".join(lines[:9]))
     return read_record(out).header
@@ -377,10 +402,10 @@ def test_resume_of_another_run_names_the_field(tmp_path: Path) -> None:
                 partial(dummy_arms.with_facts, **facts),
                 out=out,
                 resume=True,
-                nvml=_NoNvml(),
+                nvml=NO_DRIVER,
             )
         assert out.read_bytes() == before
-    record = run_trials(spec, dummy_arms.with_facts, out=out, resume=True, nvml=_NoNvml())
+    record = run_trials(spec, dummy_arms.with_facts, out=out, resume=True, nvml=NO_DRIVER)
     assert record.header == header
     assert record.skips == [SkipRow("D", "needs sm_100")]  # told once
     assert complete_attempts(record) == {0: 0, 1: 0}

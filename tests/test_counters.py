@@ -1,0 +1,225 @@
+"""Counter runs against a stand-in ncu: what is asked, what is read back, and every way in which ncu says no."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from counter_stand_ins import ROOT, write_ncu, write_target
+
+from micro.cli_counters import micro_tool, show
+from micro.counter_config import CountersConfig
+from micro.counter_record import CountersRecord, read_counters
+from micro.counter_table import comparison_rows, difference_rows, render_counters
+from micro.counters import by_hand, run_counters, template_integers
+from micro.ncu import Ncu, find_ncu, parse_instances, parse_names, parse_raw
+from stats.config import load_config
+from stats.errors import BenchError, UserError
+
+CONFIG = load_config("counters", CountersConfig)
+NAMES = {name for metric in CONFIG.metrics for name in metric.names if metric.listed} | {
+    "smsp__warp_issue_stalled_barrier_per_warp_active.pct"
+}
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A function that counts the stand-in target in a mood of the stand-in ncu."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+
+    def counted(
+        mood: str = "", *, names: set[str] = NAMES, broken: bool = False, keep: Path | None = None
+    ) -> CountersRecord:
+        monkeypatch.setenv("STAND_IN_NCU", mood)
+        module = write_target(tmp_path, broken=broken)
+        tool = dataclasses.replace(micro_tool(CONFIG, None, "both", 0), module=module)
+        return run_counters(tool, CONFIG, Ncu(write_ncu(tmp_path, names)), device_index=0, keep=keep)
+
+    return counted
+
+
+def test_every_predicted_counter_is_compared_and_equal(run) -> None:
+    record = run()
+    rows = comparison_rows(record)
+    assert len(rows) == 8 * sum(metric.predicted is not None for metric in CONFIG.metrics)
+    assert {row["difference"] for row in rows} == {0}
+    assert difference_rows(record) == []
+    assert "equals its prediction to the last" in render_counters(record, "table")
+    assert record.launches[0].opcodes == {"HMMA": 1000, "LDS": 234}
+
+
+def test_one_wavefront_more_is_a_difference_of_the_launch(run) -> None:
+    rows = difference_rows(run("one more"))
+    assert {(row["key"], row["difference"]) for row in rows} == {("load_wavefronts", 1)}
+    assert len(rows) == 8
+    assert rows[0]["parts"] == f"{rows[0]['predicted']} main loop"
+
+
+def test_a_name_that_the_chip_lacks_is_mapped_and_the_table_says_so(run) -> None:
+    first, second = next(metric.names[:2] for metric in CONFIG.metrics if metric.key == "ldsm")
+    record = run(names=NAMES - {first})
+    metric = record.metric("ldsm")
+    assert metric is not None
+    assert metric.name == second
+    text = render_counters(record, "table")
+    draft = "smsp__inst_executed_pipe_lsu_mem_shared_op_ld.sum: does not exist on this chip; measured by"
+    assert any(line.startswith(draft) and second in line for line in text.splitlines())
+    assert "smsp__warp_issue_stalled_*: exists (1 names)" in text
+
+
+def test_a_metric_without_any_name_on_the_chip_is_missing_and_the_rest_is_counted(run) -> None:
+    ldsm = next(metric.names for metric in CONFIG.metrics if metric.key == "ldsm")
+    record = run(names=NAMES - set(ldsm))
+    assert record.launches[0].counted["ldsm"] is None
+    assert record.launches[0].counted["lds"] == record.launches[0].predicted_total("lds")
+    text = render_counters(record, "table")
+    assert f"missing: ldsm: this chip has none of {', '.join(ldsm)}" in text
+    assert "nan" not in text
+
+
+def test_a_metric_that_only_the_run_refuses_is_dropped_and_named(run) -> None:
+    record = run("unknown metric")
+    metric = record.metric("opcodes")
+    assert metric is not None
+    assert metric.name is None
+    assert "missing: opcodes: ncu refused sass__inst_executed_per_opcode" in render_counters(record, "table")
+    assert record.launches[0].counted["lds"] == record.launches[0].predicted_total("lds")
+
+
+def test_a_figure_that_is_not_available_is_null_with_a_reason(run) -> None:
+    record = run("not available")
+    assert {launch.counted["ldsm"] for launch in record.launches} == {None}
+    assert "missing: ldsm: ncu printed no figure" in render_counters(record, "table")
+    assert all(row["difference"] is None for row in comparison_rows(record) if row["key"] == "ldsm")
+
+
+@pytest.mark.parametrize(
+    ("mood", "error", "text"),
+    [
+        ("no permission", UserError, r"no permission to read the GPU's counters \(ERR_NVGPUCTRPERM\); run as root"),
+        ("query refused", UserError, r"no permission to read the GPU's counters \(ERR_NVGPUCTRPERM\); run as root"),
+        ("sandbox", UserError, "LibraryNotLoaded"),
+        ("no such kernel", UserError, "kernel filter 'micro_kernel' matched nothing"),
+        ("lost launch", BenchError, "counted 7 launches, the target made 8"),
+        ("other kernel", BenchError, "A1:load: ncu counted another kernel in its place"),
+    ],
+)
+def test_each_refusal_is_one_line(run, mood: str, error: type[BenchError], text: str) -> None:
+    with pytest.raises(error, match=text) as raised:
+        run(mood)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_target_that_fails_says_why_in_its_own_words(run) -> None:
+    with pytest.raises(BenchError, match=r"^A1:load: the counted launch read other data"):
+        run(broken=True)
+
+
+def test_no_ncu_is_one_line_that_names_the_option(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("micro.ncu._ELSEWHERE", ())
+    with pytest.raises(UserError, match=r"ncu: not found; .* --ncu; everything else works without it"):
+        find_ncu()
+    with pytest.raises(UserError, match="--ncu nowhere: no such program"):
+        find_ncu("nowhere")
+
+
+def test_a_record_gives_the_same_tables_again_without_ncu(run, tmp_path: Path) -> None:
+    record = run(keep=tmp_path / "kept")
+    path = tmp_path / "counters.json"
+    path.write_text(render_counters(record, "json"), encoding="utf-8")
+    assert read_counters(path) == record
+    for fmt in ("table", "md", "csv", "json"):
+        assert show(path, fmt, record.source_hash) == render_counters(record, fmt)
+    assert "STALE" not in show(path, "table", record.source_hash)
+    assert "STALE: the kernel sources have changed since" in show(path, "table", "another")
+    kept = {file.name for file in (tmp_path / "kept").iterdir()}
+    assert {"micro-bench.report.ncu-rep", "micro-bench.raw.csv", "micro-bench.query.txt"} <= kept
+    assert str(tmp_path) not in path.read_text(encoding="utf-8")
+
+
+def test_a_file_that_is_no_counter_record_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    for content, says in (("{", "is not JSON"), ("[]", "is not a record"), ('{"kind": "counters"}', "schema version")):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(UserError, match=says):
+            read_counters(path)
+    path.write_text(json.dumps({"kind": "counters", "schema_version": 1}), encoding="utf-8")
+    with pytest.raises(UserError, match="Field required"):
+        read_counters(path)
+
+
+@pytest.mark.parametrize("module", ["micro", "gemm"])
+def test_the_command_refuses_in_one_line_and_status_2(module: str, tmp_path: Path) -> None:
+    def answer(*arguments: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", module, "counters", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+            check=False,
+        )
+        assert done.stderr.count("\n") <= 2
+        return done.returncode, done.stderr
+
+    assert answer("--set", "full")[0] == 2
+    assert "give --keep DIR" in answer("--set", "full")[1]
+    status, text = answer("--ncu", str(write_ncu(tmp_path, NAMES)))
+    assert status == 2
+    assert "no CUDA device is visible" in text
+    assert answer("--from", str(tmp_path / "none.json"))[0] == 2
+    status, text = answer("--format", "xml")
+    assert (status, "choose from table, md, csv, json" in text) == (2, True)
+
+
+def test_the_line_by_hand_asks_for_every_metric_and_names_the_kernel() -> None:
+    line = by_hand(micro_tool(CONFIG, "A1", "on", 0), CONFIG)
+    assert line[0] == "ncu"
+    assert line[line.index("--kernel-name") + 1] == "micro_kernel"
+    assert line[line.index("--metrics") + 1].split(",") == [metric.names[0] for metric in CONFIG.metrics]
+
+
+def test_names_are_read_from_both_forms_of_the_query() -> None:
+    table = (
+        "Device NVIDIA A100-PCIE-40GB (GA100)\n"
+        "----------------- ------------ ------------ ---------------------------\n"
+        "Metric Name       Metric Type  Metric Unit  Metric Description\n"
+        "dram__bytes       Counter      byte         # of bytes accessed in DRAM\n"
+        "smsp__inst_executed_op_ldsm  Counter  inst  # of warp instructions executed: LDSM\n"
+    )
+    assert parse_names(table) == (frozenset({"dram__bytes", "smsp__inst_executed_op_ldsm"}), frozenset())
+    bases, full = parse_names("Device X\ndram__bytes.sum\ndram__bytes.sum.pct_of_peak_sustained_elapsed\n")
+    assert bases == {"dram__bytes"}
+    assert full == {"dram__bytes.sum", "dram__bytes.sum.pct_of_peak_sustained_elapsed"}
+
+
+def test_the_raw_page_is_read_with_units_separators_and_foreign_lines() -> None:
+    text = (
+        "==PROF== Connected to process 1 (python)\n"
+        '"ID","Process ID","Kernel Name","Block Size","Grid Size","dram__bytes_read.sum","gpu__time_duration.sum"\n'
+        '"","","","","","byte","ns"\n'
+        '"0","1","w13_kernel","(256, 1, 1)","(5, 20, 1)","10,240,000","4.0e+04"\n'
+        '"1","1","w2_kernel","(1024, 1, 1)","(80, 1, 1)","n/a","2.0e+04"\n'
+    )
+    first, second = parse_raw(text)
+    assert first.values == {"dram__bytes_read.sum": 10_240_000, "gpu__time_duration.sum": 40_000}
+    assert first.units["gpu__time_duration.sum"] == "ns"
+    assert second.values["dram__bytes_read.sum"] != second.values["dram__bytes_read.sum"]
+    with pytest.raises(BenchError, match="has no table"):
+        parse_raw("==WARNING== No kernels were profiled.\n")
+    with pytest.raises(BenchError, match="has 2 fields"):
+        parse_raw(text + '"2","1"\n')
+
+
+def test_instances_and_template_arguments() -> None:
+    assert parse_instances("1,234 (LDS: 1,000; HMMA: 234)") == {"LDS": 1000, "HMMA": 234}
+    assert parse_instances("1,234") == {}
+    gemm = "void gemm_kernel<__nv_bfloat16, (layout::ReadMode)1, (layout::BLayout)0, (LoadMode)1, (int)3, (bool)1>(int)"
+    assert template_integers(gemm) == [1, 0, 1, 3, 1]
