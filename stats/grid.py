@@ -50,6 +50,8 @@ class Grid:
     unused_attempts: int = 0
     unused_cells: int = 0
     absent_arms: tuple[str, ...] = ()
+    blocks: tuple[int, ...] = ()  # their numbers in the record, along the second axis
+    attempts: tuple[int, ...] = ()  # of each process, the attempt that counts
 
     def metric(self, metric: Metric) -> Floats:
         """The figures of ``metric`` (P, B, A), per launch: nanoseconds, or SM cycles."""
@@ -151,4 +153,6 @@ def lay_out(record: Record) -> Grid:
         unused_attempts=len(unused),
         unused_cells=int((~chosen).sum()),
         absent_arms=absent,
+        blocks=tuple(int(number) for number in blocks),
+        attempts=tuple(int(attempt[chosen & (process == label)][0]) for label in labels),
     )

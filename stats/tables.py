@@ -20,6 +20,7 @@ from typing import Any, Literal
 __all__ = ["FORMATS", "Column", "Format", "render", "to_json"]
 
 Format = Literal["table", "md", "csv", "json"]
+_PROSE_WIDTH = 64
 FORMATS: tuple[Format, ...] = ("table", "md", "csv", "json")
 
 
@@ -76,6 +77,11 @@ def _csv(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> str:
     return out.getvalue()
 
 
+def _prose(text: str) -> str:
+    """A text broken into lines of a readable length: a warning in a column must not widen its table without end."""
+    return "\n".join(textwrap.wrap(text, _PROSE_WIDTH)) or text
+
+
 def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], title: str | None) -> str:
     from rich import box
     from rich.console import Console
@@ -86,7 +92,9 @@ def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], titl
     out = io.StringIO()
     console = Console(file=out, width=shutil.get_terminal_size((120, 24)).columns, highlight=False, emoji=False)
     columns = [column for column in columns if column.min_width <= console.width]
-    cells = [[column.text(row) for column in columns] for row in rows]
+    cells = [
+        [_prose(column.text(row)) if column.align == "left" else column.text(row) for column in columns] for row in rows
+    ]
 
     def table(*, narrow: bool) -> Table:
         padding = (0, 0) if narrow else (0, 0, 0, 1)
@@ -95,7 +103,8 @@ def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], titl
         )
         for i, column in enumerate(columns):
             # A heading may break between words; a figure broken over two lines would be read as two.
-            width = max(len(text) for text in (*column.heading.split(), *(line[i] for line in cells), " "))
+            texts = [text for line in cells for text in line[i].splitlines()]
+            width = max(len(text) for text in (*column.heading.split(), *texts, " "))
             heading = "\n".join(textwrap.wrap(column.heading, width)) if narrow else column.heading
             made.add_column(heading, justify=column.align, no_wrap=True)
         for line in cells:

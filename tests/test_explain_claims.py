@@ -146,7 +146,8 @@ def test_data_and_tables_come_from_the_same_results() -> None:
     data = json.loads(claims_json(results, found))
     assert data["device"] == "Test GPU"
     assert [claim["verdict"] for claim in data["claims"]] == ["refuted", "refuted"]
-    assert data["claims"][1]["a100_is_prediction"]
+    assert data["claims"][1]["a100"] == "confirmed (prediction)"
+    assert data["claims"][0]["a100"] == "refuted"  # from addresses, which are no prediction
     assert data["records"][0]["source_hash"] == "cafe"
     for fmt in FORMATS:
         assert "refuted" in render(COLUMNS, claim_rows(results), fmt)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from compiled import KNOWN_ARCHS, LOADS, TOTAL, offered
 
-from gemm.cli_static import compile_and_count, describe_gemm
+from gemm.compiled import compiled_kernels, describe_gemm
 from gemm.variants import Kernel as GemmKernel
 from gemm.variants import LoadMode, every_kernel
 from micro.limits import LIMITS
@@ -24,7 +24,7 @@ TWO_ARCHS = [80, 90]
 
 def count(kernels: list[GemmKernel], archs: list[int]) -> dict[int, list[Kernel]]:
     try:
-        found = compile_and_count(kernels, archs)
+        found = compiled_kernels(kernels, archs)
     except UserError as error:
         if "no disassembler" in str(error):
             pytest.skip(str(error))

@@ -46,22 +46,8 @@ def judge(evidence: Evidence) -> list[ClaimResult]:
 
 
 def claim_rows(results: list[ClaimResult]) -> list[dict[str, Any]]:
-    """One row per claim: verdict here, prediction for A100, the figures, what is right."""
-    rows = []
-    for result in results:
-        data = result.as_data()
-        measured = [f for f in result.findings if f.basis != "prediction"]
-        rows.append(
-            {
-                "number": result.number,
-                "claim": result.claim,
-                "verdict": data["verdict"],
-                "a100": data["verdict_a100"] + (" (prediction)" if data["a100_is_prediction"] else ""),
-                "figure": "; ".join(finding.figure for finding in measured),
-                "right": result.right,
-            }
-        )
-    return rows
+    """One row per claim: verdict here and for A100, the figures, what is right, and the findings behind them."""
+    return [result.as_data() for result in results]
 
 
 def claims_json(results: list[ClaimResult], evidence: Evidence) -> str:

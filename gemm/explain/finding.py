@@ -70,13 +70,14 @@ class ClaimResult:
         """Plain values for JSON."""
         here = self.verdict_of("measured", "machine code", "addresses")
         # Machine code and addresses were looked at for sm_80 too; only what needs a clock is a prediction there.
+        is_prediction = self.verdict_of("prediction") is not None
         predicted = self.verdict_of("prediction") or self.verdict_of("machine code", "addresses")
         return {
             "number": self.number,
             "claim": self.claim,
             "verdict": here.value if here else None,
-            "verdict_a100": predicted.value if predicted else Verdict.NOT_TESTABLE.value,
-            "a100_is_prediction": self.verdict_of("prediction") is not None,
+            "a100": (predicted or Verdict.NOT_TESTABLE).value + (" (prediction)" if is_prediction else ""),
+            "figure": "; ".join(finding.figure for finding in self.findings if finding.basis != "prediction"),
             "right": self.right,
             "findings": [{**asdict(f), "verdict": f.verdict.value} for f in self.findings],
         }

@@ -1,0 +1,249 @@
+"""``bench-stats table|plot|readme|show|export|report``: from records to readers, without a GPU or torch.
+
+Every command prints to stdout or writes whole files; what it could not make of a record is said on stderr. Imports that
+cost time happen inside the commands.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from stats.errors import BenchError, UserError
+from stats.tables import FORMATS
+
+if TYPE_CHECKING:
+    from stats.report.model import Table
+    from stats.report.source import Source
+
+__all__ = ["register"]
+
+RECORDS = typer.Argument(..., metavar="RECORD...", help="Records (JSON Lines).")
+RECORD = typer.Argument(..., metavar="RECORD", help="A record (JSON Lines).")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module to ``app``."""
+    for command in (table, plot, readme, show, export, report):
+        app.command()(command)
+
+
+def _choice(option: str, value: str, allowed: Sequence[str]) -> Any:
+    if value not in allowed:
+        raise UserError(f"{option} {value!r}: choose from {', '.join(allowed)}")
+    return value
+
+
+def _sources(records: list[Path]) -> list[Source]:
+    """The records, each once; what is wrong with one, and that several devices are among them, goes to stderr."""
+    from stats.report.source import Library
+
+    library = Library()
+    sources = [library.source(path) for path in dict.fromkeys(records)]
+    for source in sources:
+        if source.record.torn_line is not None:
+            _say(f"{source.shown_as}: line {source.record.torn_line} is cut off and was passed over")
+    devices = list(dict.fromkeys(source.header.device.name if source.header.device else "none" for source in sources))
+    if len(devices) > 1:
+        _say(f"the records come from different devices ({', '.join(devices)}): nothing of one is set against another")
+    return sources
+
+
+def _say(line: str) -> None:
+    print(f"bench-stats: {line}", file=sys.stderr)
+
+
+def _deliver(text: str, out: Path | None) -> None:
+    if out is None:
+        sys.stdout.write(text)
+        return
+    from stats.report.files import write_whole
+
+    write_whole(out, text.encode("utf-8"))
+
+
+def table(
+    records: list[Path] = RECORDS,
+    query: str = typer.Option(None, "--query", help="Which table; default: that of the record's tool."),
+    columns: str = typer.Option(
+        "", "--columns", metavar="KEY;KEY|HEADING|FORMAT", help="Columns instead of the usual."
+    ),
+    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the table."),
+    list_queries: bool = typer.Option(False, "--list", help="Name the tables and their keys instead."),
+) -> None:
+    """Print a table of each record."""
+    import dataclasses
+
+    from stats.report.json_tables import columns_of
+    from stats.report.queries import build_table, main_table
+
+    _choice("--format", fmt, FORMATS)
+    sources = _sources(records)
+    if list_queries:
+        sys.stdout.write("".join(_listed(source) for source in sources))
+        return
+    found = []
+    for source in sources:
+        made = build_table(source, query or main_table(source))
+        if columns:
+            made = dataclasses.replace(made, columns=columns_of(columns, made.rows, made.columns))
+        found.append((source, made))
+    sys.stdout.write(_tables(found, fmt))
+
+
+def _listed(source: Source) -> str:
+    from stats.report.figure_data import figure_names
+    from stats.report.queries import build_table, table_names
+
+    lines = [f"{source.shown_as}\n"]
+    for name in table_names(source):
+        try:
+            keys = dict.fromkeys(key for row in build_table(source, name).rows for key in row)
+        except BenchError as error:
+            lines.append(f"  table {name}: {error}\n")
+        else:
+            lines.append(f"  table {name}: {', '.join(keys) or 'no rows'}\n")
+    lines.append(f"  figures: {', '.join(figure_names(source))}\n")
+    return "".join(lines)
+
+
+def _tables(found: Sequence[tuple[Source, Table]], fmt: Any) -> str:
+    """Several tables as text: one after the other for readers, as rows of one table with their record for programs."""
+    from stats.tables import Column, render
+
+    if fmt in ("table", "md"):
+        blocks = []
+        for source, made in found:
+            stale = f"{source.freshness.line}\n\n" if source.freshness.line else ""
+            below = [line for line in (made.note, source.caption) if line]
+            end = "".join(f"{line}{'  ' if fmt == 'md' else ''}\n" for line in below)
+            blocks.append(f"{stale}{render(made.columns, made.rows, fmt, title=made.title)}\n{end}")
+        return "\n".join(blocks)
+    columns = {column.key: column for _, made in found for column in made.columns}
+    origin = [Column("record", "record"), Column("device", "device")]
+    rows = []
+    for source, made in found:
+        device = source.header.device
+        name = {"record": source.shown_as, "device": device.name if device else None}
+        rows += [name | dict(row) for row in made.rows]
+    if fmt == "json":
+        keys = dict.fromkeys([*columns, *(key for row in rows for key in row)])
+        columns = {key: columns.get(key, Column(key, key)) for key in keys if key not in ("record", "device")}
+    extra = {"captions": [source.caption for source, _ in found], "notes": [made.note for _, made in found]}
+    extra["stale"] = [source.freshness.line or "" for source, _ in found]
+    return render([*origin, *columns.values()], rows, fmt, extra=extra)
+
+
+def plot(
+    records: list[Path] = RECORDS,
+    figure: str = typer.Option("all", "--figure", help="Which figure, or all that the record can show."),
+    out: Path = typer.Option(Path("figures"), "--out", metavar="FOLDER", help="Where the files go."),
+    fmt: str = typer.Option("png,svg", "--format", metavar="png|svg|png,svg", help="Kinds of file."),
+) -> None:
+    """Draw the figures of each record as RECORD-FIGURE.png and .svg."""
+    from stats.report.figure_data import build_figure, caption_of, figure_names
+    from stats.report.figure_style import IMAGE_FORMATS
+    from stats.report.figures import image
+    from stats.report.files import write_whole
+    from stats.report.model import NotInRecord
+
+    formats = [_choice("--format", part.strip(), IMAGE_FORMATS) for part in fmt.split(",")]
+    for source in _sources(records):
+        for name in figure_names(source) if figure == "all" else [figure]:
+            try:
+                data = build_figure(source, name)
+            except NotInRecord as missing:
+                if figure != "all":
+                    raise
+                _say(f"no figure {name}: {missing}")
+                continue
+            for kind in formats:
+                path = out / f"{source.record.name}-{name}.{kind}"
+                write_whole(path, image(f"{source.record.name}-{name}", data, caption_of(source, data), kind))
+                sys.stdout.write(f"{path}\n")
+
+
+def readme(
+    page: Path = typer.Argument(Path("README.md"), metavar="PAGE", help="A Markdown page with bench: marks."),
+    check: bool = typer.Option(
+        False, "--check", help="Change nothing; exit 1 if a block is not what its record gives."
+    ),
+    strict: bool = typer.Option(False, "--strict", help="With --check: a stale block fails, too."),
+    untraced: bool = typer.Option(
+        False, "--untraced", help="With --check: figures with a unit outside every mark fail, too."
+    ),
+) -> None:
+    """Rebuild the generated blocks and figures of a page from its records, or check them."""
+    from stats.report.readme import read_page
+    from stats.report.untraced import untraced as find_untraced
+
+    for option, given in (("--strict", strict), ("--untraced", untraced)):
+        if given and not check:
+            raise UserError(f"{option}: only says something with --check")
+    read = read_page(page)
+    findings = read.findings()
+    if not check:
+        for path in read.write():
+            sys.stdout.write(f"{path}\n")
+    failed = 0
+    for finding in findings:
+        where = f"{page}:{finding.block.line}: {finding.block.title}"
+        if check and finding.differs:
+            failed += 1
+            indented = finding.detail.replace("\n", "\n  ")
+            sys.stdout.write(f"{where} differs:\n  {indented}\n")
+        if finding.stale:
+            failed += strict
+            sys.stdout.write(f"{where}: {finding.stale}\n")
+    loose = find_untraced(read.text, str(page)) if untraced else []
+    for one in loose:
+        sys.stdout.write(f"{page}:{one.line}: {one.text!r} stands outside every mark: bench:value or bench:given\n")
+    stale = sum(finding.stale is not None for finding in findings)
+    differs = sum(finding.differs for finding in findings)
+    if check:
+        sys.stdout.write(f"{page}: {len(findings)} blocks, {differs} differ, {stale} stale\n")
+        if failed or loose:
+            raise typer.Exit(1)
+
+
+def show(
+    records: list[Path] = RECORDS,
+    fmt: str = typer.Option("table", "--format", metavar="table|md|json", help="Form of the page."),
+) -> None:
+    """Print what a reviewer would ask of a record: device, clocks, exclusions, A/A, warnings."""
+    from stats.report.comparisons import zero_accepted
+    from stats.report.show import shown
+
+    form = _choice("--format", fmt, ("table", "md", "json"))
+    sources = _sources(records)
+    sys.stdout.write("\n".join(shown(source, form) for source in sources))
+    for source in sources:
+        if source.prepared.exclusion.accepted == 0:
+            raise BenchError(zero_accepted(source))
+
+
+def export(
+    records: list[Path] = RECORDS,
+    form: str = typer.Option("csv", "--form", metavar="csv|pandas", help='pandas: read_json(path, orient="table").'),
+    out: Path = typer.Option(None, "--out", metavar="FILE", help="Instead of stdout."),
+) -> None:
+    """Write the cells of records, one typed row each."""
+    from stats.report.export import EXPORT_FORMS, exported
+
+    _deliver(exported(_sources(records), _choice("--form", form, EXPORT_FORMS)), out)
+
+
+def report(
+    records: list[Path] = RECORDS,
+    html: Path = typer.Option(..., "--html", metavar="OUT.html", help="The file to write."),
+    title: str = typer.Option("smem-bench report", "--title", help="Heading of the page."),
+) -> None:
+    """Write one self-contained HTML page with the tables and figures of the records."""
+    from stats.report.html import html_report
+
+    _deliver(html_report(_sources(records), title), html)
+    sys.stdout.write(f"{html}\n")

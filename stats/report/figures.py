@@ -1,0 +1,37 @@
+"""Draw a figure and write it: plain data in, the bytes of an SVG or PNG out, the same on every run.
+
+Each figure shows the interval beside the estimate and the limit beside the level, so that a reader can judge by eye
+what the table says in numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from stats.report.figure_bars import draw_ladder, draw_overlap, draw_predicted
+from stats.report.figure_runs import draw_paired, draw_run
+from stats.report.figure_style import ImageFormat, rendered
+from stats.report.model import FigureData, Ladder, Overlap, Paired, Predicted, RunTrace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw", "image"]
+
+
+def draw(data: FigureData, caption: str | None = None) -> Figure:
+    """Draw ``data`` with its caption below (None: no caption, for a page that sets it as text)."""
+    drawers: dict[type, Callable[..., Figure]] = {
+        Ladder: draw_ladder,
+        Predicted: draw_predicted,
+        Overlap: draw_overlap,
+        Paired: draw_paired,
+        RunTrace: draw_run,
+    }
+    return drawers[type(data)](data, caption)
+
+
+def image(name: str, data: FigureData, caption: str | None, fmt: ImageFormat, *, digest: str = "") -> bytes:
+    """``data`` as an SVG or PNG file, with ``digest`` in its metadata; the same bytes from the same matplotlib."""
+    return rendered(name, lambda: draw(data, caption), fmt, digest)

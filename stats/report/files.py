@@ -1,0 +1,48 @@
+"""Write a file whole or not at all: a reader, or a killed command, never sees half of it.
+
+The trap: a temporary file beside the target is renamed over it, so the target's mode must be carried over, and a
+symbolic link must be followed first or the link itself would be replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from stats.errors import UserError
+
+__all__ = ["write_whole"]
+
+
+def write_whole(path: Path, content: bytes) -> bool:
+    """Put ``content`` into ``path`` by rename; False (and an untouched file) when that is what it already holds.
+
+    Folders are made. Raises UserError when it cannot be written; what was there before then stays.
+    """
+    target = path.resolve()
+    temporary: str | None = None
+    try:
+        if target.is_file() and target.read_bytes() == content:
+            return False
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except OSError as error:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        raise UserError(f"{path}: cannot be written ({error.strerror}); it is as it was before") from None
+    return True
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
