@@ -71,12 +71,12 @@ class ClaimResult:
         here = self.verdict_of("measured", "machine code", "addresses")
         # Machine code and addresses were looked at for sm_80 too; only what needs a clock is a prediction there.
         is_prediction = self.verdict_of("prediction") is not None
-        predicted = self.verdict_of("prediction") or self.verdict_of("machine code", "addresses")
+        a100 = self.verdict_of("prediction") or self.verdict_of("machine code", "addresses") or Verdict.NOT_TESTABLE
         return {
             "number": self.number,
             "claim": self.claim,
             "verdict": here.value if here else None,
-            "a100": (predicted or Verdict.NOT_TESTABLE).value + (" (prediction)" if is_prediction else ""),
+            "a100": a100.value + (" (prediction)" if is_prediction and a100 is not Verdict.NOT_TESTABLE else ""),
             "figure": "; ".join(finding.figure for finding in self.findings if finding.basis != "prediction"),
             "right": self.right,
             "findings": [{**asdict(f), "verdict": f.verdict.value} for f in self.findings],

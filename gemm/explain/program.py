@@ -24,7 +24,9 @@ __all__ = ["SCOREBOARDS", "Control", "Op", "OpKind", "Program", "decode_control"
 SCOREBOARDS = 6
 _NONE = 7
 
-OpKind = Literal["plain", "alu", "fma", "uniform", "mma", "load", "store", "copy", "commit", "wait", "barrier", "other"]
+OpKind = Literal[
+    "plain", "alu", "fma", "uniform", "mma", "load", "store", "copy", "global", "commit", "wait", "barrier", "other"
+]
 
 _ALU = {
     "LOP3",
@@ -43,7 +45,7 @@ _ALU = {
     "P2R",
 }
 _FMA = {"IMAD", "FFMA", "FMUL", "FADD", "HFMA2"}
-_VARIABLE = {"LDC", "S2R", "S2UR", "SHFL", "R2UR", "LDG", "ULDC", "LDCU", "CS2R", "POPC", "VOTE"}
+_VARIABLE = {"LDC", "S2R", "S2UR", "SHFL", "R2UR", "ULDC", "LDCU", "CS2R", "POPC", "VOTE"}
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,8 @@ def _kind(instruction: Instruction) -> OpKind:
         return "mma"
     if base == "LDGSTS":
         return "copy"
+    if base == "LDG":
+        return "global"
     if base == "LDGDEPBAR":
         return "commit"
     if base == "DEPBAR":

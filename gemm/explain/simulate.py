@@ -21,8 +21,23 @@ __all__ = ["Simulation", "simulate"]
 
 _NEVER = float("inf")
 _COPY_BYTES = 512  # 32 lanes of 16 bytes
-_KINDS = ("plain", "alu", "fma", "uniform", "mma", "load", "store", "copy", "commit", "wait", "barrier", "other")
-_PLAIN, _ALU, _FMA, _UNIFORM, _MMA, _LOAD, _STORE, _COPY, _COMMIT, _WAIT, _BARRIER, _OTHER = range(len(_KINDS))
+_KINDS = (
+    "plain",
+    "alu",
+    "fma",
+    "uniform",
+    "mma",
+    "load",
+    "store",
+    "copy",
+    "global",
+    "commit",
+    "wait",
+    "barrier",
+    "other",
+)
+_PLAIN, _ALU, _FMA, _UNIFORM, _MMA, _LOAD, _STORE, _COPY, _GLOBAL, _COMMIT, _WAIT, _BARRIER, _OTHER = range(len(_KINDS))
+_QUEUED = (_LOAD, _STORE, _COPY, _GLOBAL)
 _PIPES = {_ALU: 0, _FMA: 1, _UNIFORM: 2, _MMA: 3}
 
 
@@ -141,13 +156,15 @@ class _Sm:
             kind, _, result, read, _, wavefronts, _ = self.code[at]
             self.port_turn = s + 1
             self.address_free[s] = now + self.m.load_interval_cycles
-            if kind == _COPY:
-                assert group is not None
-                start = max(now, self.l2_free)
-                self.l2_free = start + _COPY_BYTES / self.m.l2_bytes_per_clk
+            if kind in (_COPY, _GLOBAL):
+                self.l2_free = max(now, self.l2_free) + _COPY_BYTES / self.m.l2_bytes_per_clk
                 self.l2_cycles += _COPY_BYTES / self.m.l2_bytes_per_clk
-                self.arrivals += 1
                 arrival = self.l2_free + self.m.l2_latency_cycles
+            if kind == _GLOBAL:
+                done = arrival
+            elif kind == _COPY:
+                assert group is not None
+                self.arrivals += 1
                 heapq.heappush(self.incoming, (arrival, self.arrivals, warp, wavefronts, group))
                 done = now + self.m.load_interval_cycles
             else:
@@ -184,7 +201,7 @@ class _Sm:
             free = self.pipe_free[warp.smsp][_PIPES[kind]]
             if free > when:
                 when, why = free, "tensor" if kind == _MMA else "pipe"
-        elif kind in (_LOAD, _STORE, _COPY):
+        elif kind in _QUEUED:
             if len(self.queues[warp.smsp]) >= self.m.queue_depth:
                 return _NEVER, "queue"
         elif kind == _WAIT:
@@ -210,7 +227,7 @@ class _Sm:
             self.pipe_free[smsp][pipe] = (free if free > now - 1 else now) + self.interval[pipe]
             if kind == _MMA:
                 self.tensor_cycles += self.interval[pipe]
-        elif kind in (_LOAD, _STORE, _COPY):
+        elif kind in _QUEUED:
             group = None
             if kind == _COPY:
                 if not warp.uncommitted:
@@ -230,7 +247,7 @@ class _Sm:
                 self.release(warp.block, now)
         elif result is not None:
             warp.sb_time[result] = max(warp.sb_time[result], now + self.m.other_latency_cycles)
-        if read is not None and kind not in (_LOAD, _STORE, _COPY):
+        if read is not None and kind not in _QUEUED:
             warp.sb_time[read] = max(warp.sb_time[read], now + 8)
         warp.pc += 1
         if warp.pc == len(self.code):
@@ -272,6 +289,8 @@ class _Sm:
     def run(self) -> float:
         """Cycles until every warp has done its loops and the port has served what they left."""
         now = 0.0
+        issued_until = [0.0] * SUB_PARTITIONS
+        reason = [""] * SUB_PARTITIONS  # why a sub-partition has issued nothing since, as last seen
         while self.live or self.incoming or any(self.queues):
             port_next = self.port(now)
             for s in range(SUB_PARTITIONS):
@@ -280,8 +299,12 @@ class _Sm:
                 warp, again, why = self.pick(s, now)
                 if warp is None:
                     self.wake[s] = again
-                    self.idle[why] = self.idle.get(why, 0) + 1
+                    reason[s] = why
                     continue
+                if reason[s]:
+                    self.idle[reason[s]] = self.idle.get(reason[s], 0) + now - issued_until[s]
+                    reason[s] = ""
+                issued_until[s] = now + 1
                 self.issue(warp, now)
                 self.last[s] = warp
                 self.wake[s] = now + 1

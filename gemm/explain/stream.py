@@ -159,6 +159,7 @@ def stream_arms(config: StreamConfig, device_index: int) -> ArmSet:
             "nvcc": bench.built.nvcc,
         },
         source_hash=bench.built.source_hash,
+        sources=list(bench.built.sources),
         build_flags=list(bench.built.flags),
         workload={"kernel": "stream", "m": m, "n": n, "k": k, "blocks_per_sm": config.blocks_per_sm},
     )
