@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from gemm import cli_counters
+from gemm import cli_counters, cli_explain
 from gemm.campaign_cli import aa, inject
 from gemm.cli_static import sass
 from stats.errors import BenchError, UserError, run_app
@@ -23,6 +23,7 @@ app.command()(aa)
 app.command()(inject)
 app.command()(sass)
 cli_counters.register(app)
+cli_explain.register(app)
 
 _BREAKS = {"unswizzled-reads": 1, "swapped-registers": 2, "last-tile-skipped": 3}
 
