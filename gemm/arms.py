@@ -97,6 +97,7 @@ def gemm_arms(
         device=timer.device,
         software={"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc},
         source_hash=built.source_hash,
+        sources=list(built.sources),
         build_flags=list(built.flags),
         workload={"kernel": "gemm", "m": m, "n": n, "k": k, "dtype": "+".join(operands)},
     )

@@ -79,7 +79,7 @@ def campaign_arms(campaign: Campaign, device_index: int) -> ArmSet:
     import torch
 
     from gemm.check import gate
-    from gemm.library import GemmLibrary, build_gemm, source_hash
+    from gemm.library import GemmLibrary, build_gemm, hashed_sources, source_hash
     from gemm.operands import make_operands
     from micro.build import load_copy
     from micro.cells import CellTimer
@@ -116,6 +116,7 @@ def campaign_arms(campaign: Campaign, device_index: int) -> ArmSet:
         device=timer.device,
         software={"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc},
         source_hash=source_hash(),
+        sources=hashed_sources(),
         build_flags=list(built.flags),
         workload={"kernel": f"gemm {kernel.name}", "m": m, "n": n, "k": k, "dtype": kernel.dtype},
     )
