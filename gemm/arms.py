@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from gemm.check import gate
-from gemm.library import GemmLibrary, build_gemm, source_hash
+from gemm.library import GemmLibrary, build_gemm, hashed_sources, source_hash
 from gemm.operands import Operands, make_operands
 from gemm.residency import residency_faults
 from gemm.variants import Kernel
