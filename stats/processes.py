@@ -88,8 +88,8 @@ class SignalWatch:
 class FreshProcess:
     """One "spawn" process that serves the arms of a pickled factory (see ``stats.worker``).
 
-    ``with_main`` has it import the script that is running first, which only a factory that lives there needs; ``preload``
-    names modules that it imports while it waits for its factory.
+    ``with_main`` has it import the script that is running first, which only a factory that lives there needs;
+    ``preload`` names modules that it imports while it waits for its factory.
     """
 
     def __init__(self, watch: SignalWatch, *, with_main: bool, preload: Sequence[str] = ()) -> None:

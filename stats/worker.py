@@ -88,7 +88,7 @@ class Failure:
 def serve(connection: Connection, preload: Sequence[str] = ()) -> None:
     """Serve the parent until it says stop or is gone: first its factory (pickled bytes), then one arm per request.
 
-    ``preload`` names modules to import before the factory comes; one that cannot be imported is the factory's to report.
+    ``preload`` names modules to import before the factory comes; one that fails is the factory's to report.
     """
     _leave_the_terminals_group()
     _end_with_parent()
