@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from gemm.check import gate
-from gemm.library import GemmLibrary, build_gemm
+from gemm.library import GemmLibrary, build_gemm, hashed_sources, source_hash
 from gemm.operands import Operands, make_operands
 from gemm.residency import residency_faults
 from gemm.variants import Kernel
@@ -96,8 +96,8 @@ def gemm_arms(
         static=static,
         device=timer.device,
         software={"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc},
-        source_hash=built.source_hash,
-        sources=list(built.sources),
+        source_hash=source_hash(),
+        sources=hashed_sources(),
         build_flags=list(built.flags),
         workload={"kernel": "gemm", "m": m, "n": n, "k": k, "dtype": "+".join(operands)},
     )

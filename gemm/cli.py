@@ -14,12 +14,14 @@ import typer
 
 from gemm import cli_counters
 from gemm.campaign_cli import aa, inject
+from gemm.cli_static import sass
 from stats.errors import BenchError, UserError, run_app
 from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.command()(aa)
 app.command()(inject)
+app.command()(sass)
 cli_counters.register(app)
 
 _BREAKS = {"unswizzled-reads": 1, "swapped-registers": 2, "last-tile-skipped": 3}
@@ -73,7 +75,7 @@ def bench(
         raise UserError(f"--format {fmt!r}: choose from {', '.join(FORMATS)}")
     from gemm.config import GemmConfig, with_changes
     from gemm.variants import DTYPES
-    from micro.device import require_gpu
+    from micro.device import cuda_device_count, require_gpu
     from micro.variants import VARIANTS
     from stats.config import load_config
 
@@ -92,6 +94,11 @@ def bench(
         "load_modes": load_mode and _names("--load-mode", load_mode, ("cp_async", "ld_global")),
     }
     chosen = with_changes(load_config(config, GemmConfig), {k: v for k, v in changes.items() if v is not None})
+    if cuda_device_count() == 0:
+        if out is not None:
+            raise UserError("--out: there is no CUDA device, so nothing is measured and there is nothing to record")
+        sys.stdout.write(_compiled(chosen, fmt))
+        return
     require_gpu(device)
 
     from gemm.arguments import parse_shape
@@ -109,6 +116,22 @@ def bench(
         )
         sys.stdout.write(_report(record, fmt))
         sys.stdout.flush()
+
+
+def _compiled(config: Any, fmt: Any) -> str:
+    """What can be told without a GPU: the kernels as compiled for sm_80 and sm_90."""
+    from gemm.compiled import compiled_kernels
+    from micro.static_tables import sass_text
+
+    try:
+        kernels = compiled_kernels(config.kernels, [80, 90])
+    except UserError as error:
+        raise UserError(f"measuring needs a CUDA device, and none is visible; compiling instead: {error}") from None
+    text = sass_text(
+        kernels, variants=config.variants, swizzles=(True, False), fmt=fmt, diff=None, title="GEMM kernels as compiled"
+    )
+    told = "COMPILED, NOT MEASURED: no CUDA device is visible; times, TFLOPS and the check need one\n\n"
+    return told + text if fmt in ("table", "md") else text
 
 
 def _report(record: Any, fmt: Any) -> str:

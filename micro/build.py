@@ -167,7 +167,7 @@ def build_library(
     source_hash = kernel_hash(sources, flags, include_dirs)
     key = _product_key(source_hash, sorted(archs), toolkit.version, str(toolkit.root), os.environ.get("NVCC_CCBIN"))
     folder = cache_dir() / f"{name}-{key}"
-    library = folder / f"smem_{name}.so"
+    library = folder / f"{_module_name(folder)}.so"
     complete = folder / "complete"
 
     def product(*, cached: bool) -> BuiltLibrary:
@@ -181,18 +181,22 @@ def build_library(
             cached=cached,
         )
 
-    if complete.exists():
+    if complete.exists() and library.exists():
         return product(cached=True)
     with _locked(folder):
-        if complete.exists():
+        if complete.exists() and library.exists():
             return product(cached=True)
-        _compile_with_torch(name, sources, toolkit, folder, archs, flags, include_dirs)
+        _compile_with_torch(sources, toolkit, folder, archs, flags, include_dirs)
         complete.touch()
     return product(cached=False)
 
 
+def _module_name(folder: Path) -> str:
+    """One name per product: torch adds ``_v1`` to the second library that a process builds under the same name."""
+    return f"smem_{folder.name.replace('-', '_')}"
+
+
 def _compile_with_torch(
-    name: str,
     sources: Sequence[Path],
     toolkit: Toolkit,
     folder: Path,
@@ -210,7 +214,7 @@ def _compile_with_torch(
     cpp_extension.CUDA_HOME = str(toolkit.root)
     try:
         cpp_extension.load(
-            name=f"smem_{name}",
+            name=_module_name(folder),
             sources=[str(path) for path in sources],
             extra_cuda_cflags=[
                 *NVCC_FLAGS,

@@ -112,11 +112,9 @@ def describe_micro(mangled: str) -> KernelSpec | None:
 
 def _micro_kernels(archs: list[int]) -> list[Kernel]:
     from micro.build import CUDA_DIR, compile_cubin
-    from micro.sass_report import analyse_cubin, over_architectures
+    from micro.sass_report import analyse_cubin, in_parallel
 
-    return over_architectures(
-        lambda arch: analyse_cubin(compile_cubin(CUDA_DIR / "micro.cu", arch), describe_micro), archs
-    )
+    return in_parallel(lambda arch: analyse_cubin(compile_cubin(CUDA_DIR / "micro.cu", arch), describe_micro), archs)
 
 
 def run_sass(

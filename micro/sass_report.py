@@ -2,7 +2,7 @@
 
 The main loop's instructions are counted and divided by the k-steps the loop holds, so that unrolling does not matter.
 k-steps come from the code twice, from the mma and from the bytes the loads move, and the two must agree; with loads
-alone the bytes decide. The trap: counting ``LDS|LDSM`` over a whole kernel, as the eye does, also counts loads before
+alone the bytes decide. The traps: counting ``LDS|LDSM`` over a whole kernel, as the eye does, also counts loads before
 and after the loop, and finds the right number in a kernel whose loop is empty.
 """
 
@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from micro.cubin import Resources, read_resources
 from micro.layout import layout
@@ -30,9 +30,11 @@ __all__ = [
     "analyse_cubin",
     "category",
     "count_loop",
-    "over_architectures",
+    "in_parallel",
     "registers_folded",
 ]
+
+Item = TypeVar("Item")
 
 _WARP = 32
 _LDS_BITS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128}
@@ -76,6 +78,7 @@ CATEGORIES = (
     "local",
     "control",
     "NOP",
+    "never",
     "other",
 )
 
@@ -83,6 +86,8 @@ CATEGORIES = (
 def category(instruction: Instruction) -> str:
     """The column an instruction is counted in. Raises SassError for a form of LDS or LDSM that is not known."""
     base, modifiers = instruction.base, set(instruction.modifiers)
+    if instruction.guard in ("!PT", "!UPT"):
+        return "never"  # ptxas puts `@!PT LDS RZ, [RZ]` before predicated cp.async: an issue slot, not a load
     if base == "LDS":
         widths = [_LDS_BITS[m] for m in modifiers if m in _LDS_BITS]
         if len(widths) > 1 or modifiers - set(_LDS_BITS):
@@ -277,7 +282,7 @@ def analyse_cubin(
     return kernels
 
 
-def over_architectures(work: Callable[[int], list[Kernel]], archs: list[int]) -> list[Kernel]:
-    """``work`` (compile and analyse) for every architecture, a thread per core; results in the order of ``archs``."""
+def in_parallel(work: Callable[[Item], list[Kernel]], items: Iterable[Item]) -> list[Kernel]:
+    """``work`` (compile and analyse) for every item, a thread per core; results in the order of ``items``."""
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        return [kernel for kernels in pool.map(work, archs) for kernel in kernels]
+        return [kernel for kernels in pool.map(work, items) for kernel in kernels]

@@ -13,11 +13,12 @@ from micro.banks import Wavefronts, kstep_wavefronts, tile_store
 from micro.layout import layout
 from micro.sass_report import CATEGORIES, Kernel
 from micro.variants import VARIANTS
+from stats.errors import UserError
 from stats.tables import Column, Format, render
 
 __all__ = ["banks_text", "sass_text"]
 
-_SHOWN = ("HMMA", "PRMT", "LOP3", "IMAD", "LEA", "IADD", "BAR", "LDGSTS", "NOP")
+_SHOWN = ("HMMA", "PRMT", "LOP3", "IMAD", "LEA", "IADD", "BAR", "LDGSTS", "NOP", "never")
 _BANKS_TITLE = "bank model (a prediction): wavefronts per warp and k-step"
 
 
@@ -97,6 +98,11 @@ def sass_text(
     wanted = {"on" if swizzle else "off" for swizzle in swizzles}
     rows = [kernel.row() for kernel in kernels if kernel.labels["variant"] in order]
     rows = [row for row in rows if row["swizzle"] in wanted]
+    if not rows:
+        there = sorted(
+            {f"{kernel.labels['variant']} with the swizzle {kernel.labels['swizzle']}" for kernel in kernels}
+        )
+        raise UserError(f"no kernel of variants {', '.join(variants)} as asked; there are {', '.join(there)}")
     labels = list(kernels[0].labels)
     rest = [label for label in labels if label != "variant"]
     rows.sort(key=lambda row: (row["arch"], *(str(row[label]) for label in rest), order[row["variant"]]))

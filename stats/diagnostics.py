@@ -170,7 +170,7 @@ def autocorrelation(differences: list[Floats], *, alpha: float = 0.05) -> Autoco
     marked = sum(p <= alpha for _, p in found)
     smallest = min(p for _, p in found)
     caution = None
-    if smallest * len(found) <= alpha and abs(lag1) > RESEMBLANCE:
+    if smallest * len(found) <= alpha and lag1 > RESEMBLANCE:
         caution = Caution(
             "autocorrelated",
             f"blocks of a process resemble their neighbours (lag-1 {lag1:+.2f}, {marked} of {len(found)} processes): "

@@ -80,9 +80,13 @@ def _run_cautions(record: Record, grid: Grid, exclusion: Exclusion) -> list[Caut
     name, planned = record.name, record.header.processes
     if record.torn_line is not None:
         found.append(Caution("torn_line", f"{name}: line {record.torn_line} is cut off and was passed over"))
-    if len(grid.processes) < planned or grid.incomplete_blocks:
-        message = f"{name}: {len(grid.processes)} of {planned} processes, {grid.incomplete_blocks} incomplete blocks"
-        found.append(Caution("incomplete_run", f"{message} dropped: the run ended early or was interrupted"))
+    whole, wanted = int(grid.complete.sum()), planned * record.header.blocks
+    if whole < wanted:
+        message = (
+            f"{name}: {whole} of {wanted} planned blocks are whole, in {len(grid.processes)} of {planned} processes"
+        )
+        dropped = f"{grid.incomplete_blocks} incomplete blocks dropped"
+        found.append(Caution("incomplete_run", f"{message}; {dropped}: the run ended early or was interrupted"))
     if grid.unused_attempts:
         message = f"{name}: {grid.unused_cells} cells of {grid.unused_attempts} aborted or repeated attempts"
         found.append(Caution("unused_attempts", f"{message} stay in the record and are not used"))

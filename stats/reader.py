@@ -22,6 +22,8 @@ from stats.schema import SCHEMA_VERSION, CellRow, Header, ProcessEvent, ProcessR
 __all__ = ["newest_first", "read_record"]
 
 _NAN_FIELDS = ("time_ns", "sm_cycles", "clock_mhz", "temperature_c", "power_w", "nvml_clock_mhz", "started_s")
+_COUNTS = ("process", "block", "position", "launches", "attempt")
+_CELL_FIELDS = CellRow.__dataclass_fields__.keys()
 _EVENTS = frozenset(get_args(ProcessEvent))
 
 
@@ -45,19 +47,27 @@ def _figure(value: Any) -> float:
 
 
 def _cell(row: dict[str, Any]) -> CellRow:
+    # A record has up to some 100,000 of these: what is as it should be takes the short way.
     for name in _NAN_FIELDS:
-        row[name] = _figure(row.get(name))
-    for name in ("process", "block", "position", "launches", "attempt"):
-        _integer(row, name, 0)
+        if type(row.get(name)) is not float:
+            row[name] = _figure(row.get(name))
+    for name in _COUNTS:
+        if type(row.get(name, 0)) is not int or row.get(name, 0) < 0:
+            _integer(row, name, 0)
     _integer(row, "other_processes", -1)
     reasons = row.get("throttle_reasons", [])
     if type(reasons) is not list or any(type(reason) is not str for reason in reasons):
         raise ValueError(f"throttle_reasons is {reasons!r}, not a list of names")
     row["throttle_reasons"] = tuple(reasons)
-    values = row.get("values") or {}
-    row["values"] = {key: _figure(value) for key, value in values.items()}
+    values = row.get("values")
+    row["values"] = {key: _figure(value) for key, value in values.items()} if values else {}
     _text(row, "arm")
-    return CellRow(**row)
+    if row.keys() != _CELL_FIELDS:
+        return CellRow(**row)  # with defaults, or a TypeError that names the field
+    # A frozen dataclass sets fields one by one, a third of the time of reading; here all are there, so fill at once.
+    cell = object.__new__(CellRow)
+    cell.__dict__.update(row)
+    return cell
 
 
 def _skip(row: dict[str, Any]) -> SkipRow:

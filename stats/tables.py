@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import math
+import re
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence

@@ -6,9 +6,9 @@ callables that return a Cell; nothing here knows of CUDA or GEMM. The trap: cell
 (addresses, clocks, code placement), so more blocks are no substitute for more processes. Use:
 
     from stats.trials import TrialSpec, run_trials
-    if __name__ == "__main__":
+    if __name__ == "__main__":  # needed only if my_factory is defined in this same script
         spec = TrialSpec(tool="mine", reference="a", comparisons=[("a", "b")])
-        record = run_trials(spec, my_factory, out=Path("mine.jsonl"))
+        record = run_trials(spec, my_factory, out=Path("mine.jsonl"))  # my_factory() -> {"a": callable, "b": callable}
 """
 
 from __future__ import annotations

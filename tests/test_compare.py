@@ -277,6 +277,25 @@ def test_cells_that_contradict_the_header_are_one_line() -> None:
         analyse(replace(record, cells=[*record.cells, record.cells[0]]))
 
 
+def test_a_run_that_ended_early_is_said() -> None:
+    """A quick look killed on the way has whole blocks only, and still fewer than were planned."""
+    record = make_record({"A1": 0.05, "A3": 0.0}, processes=1, blocks=400)
+    killed = replace(record, cells=[c for c in record.cells if c.block < 300])
+    said = next(c.message for c in analyse(killed).cautions if c.code == "incomplete_run")
+    assert "300 of 400 planned blocks" in said
+    assert "incomplete_run" not in codes(analyse(record))
+
+
+def test_processes_without_a_metric_leave_no_clock_conflict() -> None:
+    """Time of eight processes cannot be set against cycles of seven."""
+    record = changed(
+        make_record(ARMS, clock_mhz={"A1": 1450.0}),
+        lambda c: replace(c, sm_cycles=math.nan) if c.process == 0 else c,
+    )
+    assert one(analyse(record), "A1", "A3", "cycles").inference.n == 7
+    assert analyse(record).conflicts == ()
+
+
 def test_a_torn_line_is_reported() -> None:
     assert "torn_line" in codes(analyse(replace(make_record(ARMS), torn_line=77)))
 

@@ -12,10 +12,10 @@ import pytest
 from scipy import stats
 from synthetic import H200, make_record
 
-from stats.compare_runs import compare_runs
 from stats.errors import UserError
 from stats.records import Record
 from stats.results import Analysis, to_json
+from stats.two_runs import compare_runs
 from stats.verdicts import Verdict
 
 OLD = {"A1": 0.03, "A3": 0.0, "A3.twin": 0.0}
@@ -171,3 +171,13 @@ def test_time_and_cycles_of_two_runs_disagree_with_their_clocks() -> None:
     conflict = next(c for c in compare_runs(old, new).conflicts if c.a == "A1")
     assert conflict.explained
     assert "1400 MHz in A1 of run-2, 1500 MHz in A1 of run-1" in conflict.reason
+
+
+def test_a_metric_that_one_run_lacks() -> None:
+    bare = build({"A1": 0.0, "A3": 0.0})
+    bare = replace(bare, cells=[replace(c, sm_cycles=math.nan) for c in bare.cells])
+    result = compare_runs(build({"A1": 0.0, "A3": 0.0}, run="run-1", seed=5), bare)
+    lacking = [c for c in result.comparisons if c.metric == "cycles"]
+    assert all("run-2 has no cycles figure" in str(c.inference.untestable) for c in lacking)
+    assert all(c.inference.t is not None for c in result.comparisons if c.metric == "time")
+    assert "no_aa" in codes(result)

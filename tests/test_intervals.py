@@ -55,12 +55,29 @@ def test_sign_flip_p_counts_every_pattern() -> None:
     assert float(intervals.sign_flip_p(x)) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("n", [5, 8, 11])
+def test_sign_flip_p_is_scipys(n: int) -> None:
+    x = np.random.default_rng(n).normal(0.2, 1, (50, n))
+    x[:10] = np.round(x[:10])  # with ties
+    x[0] = 0.0
+    expected = stats.permutation_test(
+        (x[1:],),
+        lambda values, axis: values.mean(axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=np.inf,
+        axis=-1,
+    )
+    assert intervals.sign_flip_p(x)[1:] == pytest.approx(expected.pvalue)
+    assert intervals.sign_flip_p(x)[0] == 1
+
+
 def test_sign_flip_p_works_on_many_samples_at_once() -> None:
     x = np.random.default_rng(3).normal(0.5, 1, (40, 7))
     assert intervals.sign_flip_p(x) == pytest.approx([float(intervals.sign_flip_p(row)) for row in x])
 
 
-@pytest.mark.parametrize("n", [5, 6, 8, 16])
+@pytest.mark.parametrize("n", [5, 6, 8, 12, 16])
 def test_the_smallest_p_is_what_unanimous_signs_give(n: int) -> None:
     x = np.random.default_rng(n).uniform(1, 2, n)
     assert float(intervals.sign_flip_p(x)) == pytest.approx(intervals.attainable_p(n))

@@ -10,40 +10,19 @@ import re
 import subprocess
 
 import pytest
+from compiled import KNOWN_ARCHS, LOADS, TOTAL, needs, offered
 
 from micro.build import CUDA_DIR, compile_cubin
 from micro.cli_static import describe_micro
 from micro.cubin import read_resources
 from micro.sass import disassemble
-from micro.sass_report import Kernel, analyse_cubin, over_architectures
-from micro.toolchain import MINIMUM_ARCH, disassembler, find_toolkit
+from micro.sass_report import Kernel, analyse_cubin, in_parallel
+from micro.toolchain import disassembler, find_toolkit
 from stats.errors import UserError
 
 pytestmark = pytest.mark.cuda_build
 
-KNOWN_ARCHS = (80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
-LOADS = {
-    "A1": {"LDS.32": 16, "LDS.16": 16},
-    "A2": {"LDS.32": 24},
-    "A2L": {"LDSM.x4": 4, "LDSM.x2": 4},
-    "A3": {"LDSM.x4": 4, "LDSM.x2.trans": 4},
-}
-TOTAL = {"A1": 32, "A2": 24, "A2L": 8, "A3": 8}
 REGISTERS_PER_KSTEP = 24  # 4 A fragments of 4, 4 B fragments of 2
-
-
-def offered() -> list[int]:
-    try:
-        return [arch for arch in find_toolkit().architectures if arch >= MINIMUM_ARCH]
-    except UserError as error:
-        pytest.skip(f"no CUDA toolkit: {error}")
-
-
-def needs(tool: str) -> None:
-    try:
-        disassembler(tool)
-    except UserError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +30,7 @@ def micro_kernels() -> dict[int, list[Kernel]]:
     """Kernels of micro.cu by architecture, for all that the toolkit offers."""
     archs = offered()
     try:
-        kernels = over_architectures(
+        kernels = in_parallel(
             lambda arch: analyse_cubin(compile_cubin(CUDA_DIR / "micro.cu", arch), describe_micro), archs
         )
     except UserError as error:

@@ -8,7 +8,7 @@ import math
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,26 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert record.arm_names == ["A", "B"]
     assert record.name == "a"
     assert Record(header()).name == "run"
+
+
+def test_a_cell_of_an_older_writer_gets_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    written(path)
+    old = {"process": 0, "block": 1, "position": 0, "arm": "A", "launches": 5, "time_ns": 7, "sm_cycles": None}
+    path.write_bytes(path.read_bytes() + json.dumps({"kind": "cell", **old}).encode() + b"\n")
+    expected = CellRow(0, 1, 0, "A", 5, 7.0, math.nan)
+    assert same(read_record(path).cells, [expected])
+
+
+def test_cells_as_read_are_as_good_as_made(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    made = cell(temperature_c=1.0, power_w=1.0, nvml_clock_mhz=1.0, clock_mhz=1.0, started_s=1.0)
+    written(path, made)
+    read = read_record(path).cells[0]
+    assert read == made
+    assert replace(read, block=3) == replace(made, block=3)
+    with pytest.raises(FrozenInstanceError):
+        read.block = 3  # type: ignore[misc]
 
 
 def test_every_line_is_valid_json_without_nan(tmp_path: Path) -> None:

@@ -248,6 +248,13 @@ def test_categories(opcode, expected):
     assert category(Instruction(0, None, opcode, ())) == expected
 
 
+def test_a_load_that_never_runs_is_no_load():
+    assert category(Instruction(0, "!PT", "LDS", ("RZ", "[RZ]"))) == "never"
+    assert category(Instruction(0, "!P0", "LDS", ("R2", "[R3]"))) == "LDS.32"
+    counts = count_loop(function(looped(kstep(mma=True) + "\n" + "@!PT LDS RZ, [RZ]\n" * 3)), loads=True, mma=True)
+    assert (counts.loads, counts.counts["never"]) == (8, 3)
+
+
 def test_the_sink_counts_registers_not_constants():
     loop = main_loop(
         function(

@@ -1,0 +1,55 @@
+"""``gemm-bench sass``: what can be told about the GEMM kernels without a GPU, in the table of ``micro-bench sass``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from micro.cli_static import (
+    ALL_VARIANTS,
+    ArchOption,
+    CubinOption,
+    DiffOption,
+    FormatOption,
+    OutputFormat,
+    SwizzleChoice,
+    SwizzleOption,
+    VariantsOption,
+    run_sass,
+)
+
+__all__ = ["sass"]
+
+ConfigOption = Annotated[
+    str, typer.Option("--config", metavar="FILE|NAME", help="Whose kernels: a YAML file, or a name in configs/.")
+]
+
+
+def sass(
+    arch: ArchOption = None,
+    variants: VariantsOption = ALL_VARIANTS,
+    swizzle: SwizzleOption = SwizzleChoice.both,
+    fmt: FormatOption = OutputFormat.table,
+    diff: DiffOption = None,
+    cubin: CubinOption = None,
+    config: ConfigOption = "ladder-a",
+) -> None:
+    """Count the main loop's instructions in the machine code, per warp and k-step. Needs nvcc, no GPU."""
+    from gemm.compiled import compiled_kernels, describe_gemm
+    from gemm.config import GemmConfig
+    from stats.config import load_config
+
+    kernels = load_config(config, GemmConfig).kernels
+    text = run_sass(
+        lambda archs: compiled_kernels(kernels, archs),
+        describe_gemm,
+        arch=arch,
+        variants=variants,
+        swizzle=swizzle,
+        fmt=fmt,
+        diff=diff,
+        cubin=cubin,
+        title="GEMM kernels",
+    )
+    typer.echo(text, nl=False)

@@ -1,0 +1,5 @@
+"""``python -m stats`` is ``bench-stats``."""
+
+from stats.cli import main
+
+main()

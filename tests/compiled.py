@@ -1,0 +1,33 @@
+"""What the tests of machine code share: which architectures this nvcc offers, and what the ladder's loops must hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from micro.toolchain import MINIMUM_ARCH, disassembler, find_toolkit
+from stats.errors import UserError
+
+KNOWN_ARCHS = (80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
+LOADS = {
+    "A1": {"LDS.32": 16, "LDS.16": 16},
+    "A2": {"LDS.32": 24},
+    "A2L": {"LDSM.x4": 4, "LDSM.x2": 4},
+    "A3": {"LDSM.x4": 4, "LDSM.x2.trans": 4},
+}
+TOTAL = {"A1": 32, "A2": 24, "A2L": 8, "A3": 8}
+
+
+def offered() -> list[int]:
+    """Architectures from sm_80 up that the toolkit knows; skips the test when there is no toolkit."""
+    try:
+        return [arch for arch in find_toolkit().architectures if arch >= MINIMUM_ARCH]
+    except UserError as error:
+        pytest.skip(f"no CUDA toolkit: {error}")
+
+
+def needs(tool: str) -> None:
+    """Skip the test when a disassembler is missing."""
+    try:
+        disassembler(tool)
+    except UserError as error:
+        pytest.skip(str(error))

@@ -1,0 +1,144 @@
+"""The static proof for the GEMM: its main loops hold 32, 24, 8 and 8 loads per warp and k-step on every architecture.
+
+The main table's group (with all four STAGES) is compiled for every architecture; the departures and one group of the
+other load mode, type and swizzle for two, as they differ in what surrounds the same read path.
+"""
+
+from __future__ import annotations
+
+import pytest
+from compiled import KNOWN_ARCHS, LOADS, TOTAL, offered
+
+from gemm.compiled import compiled_kernels, describe_gemm
+from gemm.variants import Kernel as GemmKernel
+from gemm.variants import LoadMode, every_kernel
+from micro.limits import LIMITS
+from micro.sass_report import Kernel
+from micro.toolchain import find_toolkit
+from stats.errors import UserError
+
+pytestmark = pytest.mark.cuda_build
+
+TWO_ARCHS = [80, 90]
+
+
+def count(kernels: list[GemmKernel], archs: list[int]) -> dict[int, list[Kernel]]:
+    try:
+        found = compiled_kernels(kernels, archs)
+    except UserError as error:
+        if "no disassembler" in str(error):
+            pytest.skip(str(error))
+        raise
+    return {arch: [kernel for kernel in found if kernel.arch == arch] for arch in archs}
+
+
+def of_group(*groups: str) -> list[GemmKernel]:
+    return [kernel for kernel in every_kernel() if kernel.group in groups]
+
+
+@pytest.fixture(scope="module")
+def main_kernels() -> dict[int, list[Kernel]]:
+    return count(of_group("bf16_cp_async_swizzled"), offered())
+
+
+@pytest.fixture(scope="module")
+def other_kernels() -> dict[int, list[Kernel]]:
+    archs = [arch for arch in TWO_ARCHS if arch in offered()]
+    return count(of_group("departures", "fp16_ld_global_unswizzled"), archs)
+
+
+@pytest.fixture(params=KNOWN_ARCHS)
+def main_table(request, main_kernels) -> list[Kernel]:
+    if request.param not in main_kernels:
+        pytest.skip(f"nvcc {find_toolkit().version_text} does not offer sm_{request.param}")
+    return main_kernels[request.param]
+
+
+@pytest.fixture(params=TWO_ARCHS)
+def others(request, other_kernels) -> list[Kernel]:
+    if request.param not in other_kernels:
+        pytest.skip(f"nvcc {find_toolkit().version_text} does not offer sm_{request.param}")
+    return other_kernels[request.param]
+
+
+def stages_of(kernel: Kernel) -> int:
+    return next((int(part[7:]) for part in kernel.labels["build"].split("/") if part.startswith("stages=")), 3)
+
+
+def assert_read_path(kernel: Kernel) -> None:
+    """What every kernel of the ladder must hold, whatever surrounds its read path."""
+    variant, row = kernel.labels["variant"], kernel.row()
+    found = {name: row[name] for name in row if name.startswith(("LDS.", "LDSM.")) and row[name]}
+    assert found == LOADS[variant], kernel.labels
+    assert kernel.loop.loads == TOTAL[variant]
+    assert kernel.loop.per_kstep("HMMA") == 16
+    assert kernel.loop.per_kstep("PRMT") == (8 if variant == "A1" else 0), kernel.labels
+    assert kernel.loop.ksteps == 2 * stages_of(kernel), "the loop is unrolled over the ring"
+    assert (kernel.spill_instructions, kernel.resources.stack_bytes) == (0, 0), kernel.labels
+
+
+def test_main_table_and_its_stages(main_table):
+    builds = sorted((kernel.labels["variant"], stages_of(kernel)) for kernel in main_table)
+    assert builds == [(variant, stages) for variant in sorted(TOTAL) for stages in (1, 2, 3, 4)]
+    for kernel in main_table:
+        assert_read_path(kernel)
+        one_stage = stages_of(kernel) == 1
+        assert kernel.loop.per_kstep("BAR") == (1 if one_stage else 0.5), "two barriers a tile with one stage, else one"
+        assert kernel.loop.per_kstep("LDGSTS") == 2, "four chunks of 16 bytes a lane and tile"
+        assert kernel.loop.per_kstep("STS") == kernel.loop.per_kstep("LDG") == 0
+
+
+def test_variants_are_equally_resident(main_table):
+    for stages in (1, 2, 3, 4):
+        same = [kernel for kernel in main_table if stages_of(kernel) == stages]
+        assert {kernel.shared_bytes for kernel in same} == {stages * 16384}
+        assert max(kernel.resources.registers for kernel in same) <= 128
+        blocks = {kernel.residency.blocks for kernel in same if kernel.residency}
+        if same[0].arch not in LIMITS:
+            assert blocks == set()
+        else:
+            # two blocks by their registers, where 100 KB of shared memory hold two rings: four stages take 64 KB
+            room = LIMITS[same[0].arch].shared_bytes // (stages * 16384 + 1024)
+            assert blocks == {min(2, room)}
+
+
+def test_departures_and_the_other_load_mode(others):
+    expected = {"ld_global": 0, "departures": 0}
+    for kernel in others:
+        assert_read_path(kernel)
+        if "ld_global" in kernel.labels["build"]:
+            expected["ld_global"] += 1
+            assert (kernel.labels["swizzle"], "fp16" in kernel.labels["build"]) == ("off", True)
+            assert kernel.loop.per_kstep("STS") == kernel.loop.per_kstep("LDG") == 2
+            assert kernel.loop.per_kstep("LDGSTS") == 0
+        else:
+            expected["departures"] += 1
+            assert kernel.loop.per_kstep("LDGSTS") == 2
+        if "uncapped" not in kernel.labels["build"]:
+            assert kernel.resources.registers <= 128
+    assert expected == {"ld_global": 16, "departures": 20}
+
+
+def test_without_the_cap_variants_are_not_equally_resident(others):
+    """Why every variant is compiled to two blocks: left alone, A1 takes registers that leave room for one."""
+    uncapped = {k.labels["variant"]: k for k in others if k.labels["build"] == "uncapped"}
+    assert set(uncapped) == set(TOTAL)
+    blocks = {name: kernel.residency.blocks for name, kernel in uncapped.items() if kernel.residency}
+    assert blocks["A1"] == 1
+    if uncapped["A1"].arch == 80:
+        assert blocks == {"A1": 1, "A2": 2, "A2L": 2, "A3": 2}
+
+
+@pytest.mark.parametrize("kernel", list(every_kernel(["A2L"])), ids=lambda kernel: kernel.name)
+def test_names_are_read_back_from_mangled_ones(kernel):
+    element = {"bf16": "13__nv_bfloat16", "fp16": "6__half"}[kernel.dtype]
+    numbers = (
+        f"LN6layout8ReadModeE1ELNS2_7BLayoutE1EL8LoadMode{int(kernel.load_mode)}ELi{kernel.stages}ELb{int(kernel.swizzle)}E"
+        f"L8Epilogue{int(kernel.epilogue)}EL8Schedule{int(kernel.schedule)}EL4Wait{int(kernel.wait)}ELi{kernel.blocks_per_sm}E"
+    )
+    spec = describe_gemm(f"_ZN3_GL11gemm_kernelI{element}{numbers}EvPKT_SB_PS9_iii")
+    assert spec is not None
+    assert spec.labels["variant"] == "A2L"
+    assert spec.labels["swizzle"] == ("on" if kernel.swizzle else "off")
+    assert f"/{spec.labels['build']}".replace("/main", "") == kernel.departure.replace("/noswz", "")
+    assert (kernel.load_mode is LoadMode.LD_GLOBAL) == ("ld_global" in spec.labels["build"])
