@@ -61,18 +61,9 @@ def _loads(record: Record) -> list[tuple[str, bool, Level]]:
 
 def micro_table(record: Record) -> Table:
     """L, M, T, rate, overlap and prediction of each variant."""
-<<<<<<< HEAD
-    return Table("Shared-memory read path", COLUMNS, measured_rows(record), " ".join(UNITS_LINES))
-=======
-    # The terminal's headings break at spaces; a page has room for them whole.
-    columns = [
-        dataclasses.replace(
-            column, heading=_HEADINGS.get(column.key, column.heading.replace("- ", "").replace(" /", "/"))
-        )
-        for column in COLUMNS
-    ]
+    # The terminal's headings may break at a hyphen; a page has room for them whole.
+    columns = [dataclasses.replace(column, heading=column.heading.replace("-", "")) for column in COLUMNS]
     return Table("Shared-memory read path", columns, measured_rows(record), " ".join(UNITS_LINES))
->>>>>>> reports
 
 
 def ladder(record: Record) -> Ladder:
