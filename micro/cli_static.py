@@ -114,9 +114,7 @@ def _micro_kernels(archs: list[int]) -> list[Kernel]:
     from micro.build import CUDA_DIR, compile_cubin
     from micro.sass_report import analyse_cubin, in_parallel
 
-    return in_parallel(
-        lambda arch: analyse_cubin(compile_cubin(CUDA_DIR / "micro.cu", arch), describe_micro), archs
-    )
+    return in_parallel(lambda arch: analyse_cubin(compile_cubin(CUDA_DIR / "micro.cu", arch), describe_micro), archs)
 
 
 def run_sass(

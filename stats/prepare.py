@@ -16,11 +16,22 @@ import numpy as np
 from stats.exclusion import Exclusion, ExclusionRule, apply_rule, rule_of
 from stats.grid import Grid, Metric, lay_out
 from stats.intervals import Floats
-from stats.records import Record
+from stats.records import CellRow, Record
 from stats.results import ArmSummary, RecordRef
 from stats.verdicts import Caution
 
-__all__ = ["Pair", "PairMeans", "Prepared", "arm_summaries", "bad_figure", "pair_means", "prepare", "reference_of"]
+__all__ = [
+    "Pair",
+    "PairMeans",
+    "Prepared",
+    "accepted_blocks",
+    "accepted_cells",
+    "arm_summaries",
+    "bad_figure",
+    "pair_means",
+    "prepare",
+    "reference_of",
+]
 
 Pair: TypeAlias = tuple[str, str]
 
@@ -51,6 +62,19 @@ def prepare(record: Record, rule: ExclusionRule | None = None) -> Prepared:
     return Prepared(record, grid, exclusion, tuple(_run_cautions(record, grid, exclusion)))
 
 
+def accepted_blocks(grid: Grid) -> frozenset[tuple[int, int, int]]:
+    """(process, attempt, block) of every accepted block, as cells are numbered."""
+    return frozenset(
+        (grid.processes[row], grid.attempts[row], grid.blocks[column]) for row, column in np.argwhere(grid.accepted)
+    )
+
+
+def accepted_cells(record: Record) -> list[CellRow]:
+    """The cells of accepted blocks by the rule of the run, in the order of the record."""
+    accepted = accepted_blocks(prepare(record).grid)
+    return [cell for cell in record.cells if (cell.process, cell.attempt, cell.block) in accepted]
+
+
 def _run_cautions(record: Record, grid: Grid, exclusion: Exclusion) -> list[Caution]:
     found = []
     name, planned = record.name, record.header.processes
@@ -58,7 +82,9 @@ def _run_cautions(record: Record, grid: Grid, exclusion: Exclusion) -> list[Caut
         found.append(Caution("torn_line", f"{name}: line {record.torn_line} is cut off and was passed over"))
     whole, wanted = int(grid.complete.sum()), planned * record.header.blocks
     if whole < wanted:
-        message = f"{name}: {whole} of {wanted} planned blocks are whole, in {len(grid.processes)} of {planned} processes"
+        message = (
+            f"{name}: {whole} of {wanted} planned blocks are whole, in {len(grid.processes)} of {planned} processes"
+        )
         dropped = f"{grid.incomplete_blocks} incomplete blocks dropped"
         found.append(Caution("incomplete_run", f"{message}; {dropped}: the run ended early or was interrupted"))
     if grid.unused_attempts:

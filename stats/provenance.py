@@ -1,6 +1,6 @@
 """From which sources, with which software, was this measured, and are those still the sources of today?
 
-The one hash of kernels: names and contents of the sources with every header they reach, and the flags; not folders or
+The one hash of kernels covers contents (of the sources and of every header they reach) and flags, not names, folders or
 times, so that it is the same on every machine. A record carries the hash and the files behind it, so that today's hash
 can be computed by whoever reads the record, without the packages that build. git is asked, never required. The trap: a
 commit alone does not name what ran, because a checkout can be dirty; the hash of the sources does.
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 PACKAGE_ROOT = Path(__file__).resolve().parent.parent  # the checkout, or the folder that holds the installed packages
-_HASH_DIGITS = 12
+_HASH_DIGITS = 16
 _GIT_TIMEOUT_S = 10
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
@@ -96,15 +96,16 @@ def source_closure(sources: Sequence[Path], include_dirs: Sequence[Path] = ()) -
 
 
 def hash_sources(paths: Iterable[Path], flags: Sequence[str] = ()) -> str:
-    """Hash (12 hexadecimal digits) of the names and contents of ``paths`` and of ``flags``, both in their order.
+    """Hash (16 hexadecimal digits) of the contents of ``paths`` and of ``flags`` in their order.
 
-    Raises UserError for a file that cannot be read.
+    Names and order of the files do not matter. Raises UserError for a file that cannot be read.
     """
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.name.encode() + b"\0" + _contents(path) + b"\0")
-    digest.update("\0".join(flags).encode())
-    return digest.hexdigest()[:_HASH_DIGITS]
+    digests = [hashlib.sha256(_contents(path)).hexdigest() for path in paths]
+    whole = hashlib.sha256()
+    # Every part has a fixed length or an end mark, so that no two different inputs run together.
+    for part in (*sorted(digests), *(f"flag {flag}" for flag in flags)):
+        whole.update(part.encode() + b"\0")
+    return whole.hexdigest()[:_HASH_DIGITS]
 
 
 def _contents(path: Path) -> bytes:

@@ -29,7 +29,9 @@ FAMILY = [("A1", "A3"), ("A2L", "A3")]
 
 def record(**changes: dict[str, object]) -> Record:
     """A1 30 % and A2L 2 % above A3, cuBLAS twice as fast; ``changes`` are facts by arm."""
-    made = make_record(EFFECTS, within=0.001, between=0.0002, workload=WORKLOAD, comparisons=FAMILY, skips={"A9": "sm_80"})
+    made = make_record(
+        EFFECTS, within=0.001, between=0.0002, workload=WORKLOAD, comparisons=FAMILY, skips={"A9": "sm_80"}
+    )
     static = {name: {**FACTS, **changes.get(name, {})} for name in ("A1", "A3")}
     static["A2L"] = {**FACTS, "b_transposed": True, **changes.get("A2L", {})}
     arms = [ArmInfo(name=arm.name, static=static.get(arm.name, {})) for arm in made.header.arms]
@@ -96,5 +98,12 @@ def test_every_output_says_that_b_was_transposed_on_the_host_where_it_was() -> N
 
 def test_the_heading_says_what_was_measured_where_and_how() -> None:
     text = "\n".join(heading_lines(record()))
-    for part in ("4096x4096x4096 bf16", "NVIDIA H200, 132 SMs", "monitored", "1500", "8 fresh processes", "10 launches"):
+    for part in (
+        "4096x4096x4096 bf16",
+        "NVIDIA H200, 132 SMs",
+        "monitored",
+        "1500",
+        "8 fresh processes",
+        "10 launches",
+    ):
         assert part in text

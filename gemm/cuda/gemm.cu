@@ -21,7 +21,7 @@ void add_to_table(const GemmKernel& kernel) { table().push_back(kernel); }
 extern "C" {
 
 struct GemmResources {
-  int registers, local_bytes, static_shared_bytes, dynamic_shared_bytes, resident_blocks, binary_version;
+  int registers, local_bytes, static_shared_bytes, dynamic_shared_bytes, resident_blocks;
 };
 
 int gemm_kernel_count() { return static_cast<int>(table().size()); }
@@ -50,7 +50,6 @@ int gemm_resources(int index, GemmResources* out) {
   out->local_bytes = static_cast<int>(attributes.localSizeBytes);
   out->static_shared_bytes = static_cast<int>(attributes.sharedSizeBytes);
   out->dynamic_shared_bytes = row.shared_bytes;
-  out->binary_version = attributes.binaryVersion;
   return cudaSuccess;
 }
 

@@ -1,0 +1,140 @@
+"""``bench-stats compare`` and ``bench-stats plan``: one record or two in, verdicts or a plan out.
+
+The commands only read options, call the analysis and print; nothing is computed here. The trap: a percentage may be
+typed with or without its sign, and "0.5" must never become fifty per cent.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import typer
+
+from stats.errors import UserError
+from stats.tables import FORMATS, Format
+
+__all__ = ["register"]
+
+METRICS = ("time", "cycles", "both")
+
+
+def _percent(option: str, text: str | None) -> float | None:
+    """The number of per cent in "0.5%" or "0.5"; None stays None."""
+    if text is None:
+        return None
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        raise UserError(f"{option}: {text!r} is not a percentage; write it like 0.5%") from None
+    if not math.isfinite(value) or not 0 < value < 1000:
+        raise UserError(f"{option}: is {text}; give a percentage above 0")
+    return value
+
+
+def _choice(option: str, value: str, allowed: tuple[str, ...]) -> Any:
+    if value not in allowed:
+        raise UserError(f"{option} {value!r}: choose from {', '.join(allowed)}")
+    return value
+
+
+def _fraction(option: str, value: float, low: float, high: float) -> float:
+    if not low <= value <= high:
+        raise UserError(f"{option}: is {value:g}; give a number from {low:g} to {high:g}")
+    return value
+
+
+def compare(
+    records: list[Path] = typer.Argument(..., metavar="RECORD...", help="One record, or an old and a new one."),
+    a: str = typer.Option(None, "--a", metavar="ARM", help="Only this arm, against --b or the reference."),
+    b: str = typer.Option(None, "--b", metavar="ARM", help="The arm that --a is compared with."),
+    margin: str = typer.Option(None, "--margin", metavar="0.5%", help="Equivalence margin; default: the record's."),
+    metric: str = typer.Option("both", "--metric", metavar="|".join(METRICS), help="What to compare."),
+    alpha: float = typer.Option(0.05, "--alpha", help="Level of the tests, from 0.0001 to 0.2."),
+    same_source: bool = typer.Option(False, "--same-source", help="Refuse two records of different sources or flags."),
+    fail_on: str = typer.Option(
+        "regression,cannot-tell",
+        "--fail-on",
+        metavar="KINDS",
+        help="What makes the exit status non-zero: regression (first arm or new run slower, not equivalent), material "
+        "(slower beyond the margin), different (either way), cannot-tell (status 2); never.",
+    ),
+    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+) -> None:
+    """Compare the arms of one record, or each arm between two records of different builds.
+
+    Exit status 0: nothing worse; 1: a regression is claimed; 2: cannot tell, or bad input.
+    """
+    chosen: Format = _choice("--format", fmt, FORMATS)
+    which = _choice("--metric", metric, METRICS)
+    margin_percent = _percent("--margin", margin)
+    _fraction("--alpha", alpha, 0.0001, 0.2)
+    if len(records) > 2:
+        raise UserError(f"RECORD: {len(records)} were given; compare takes one record, or an old and a new one")
+    from stats.compare_text import exit_status, render_analysis
+    from stats.records import read_record
+
+    read = [read_record(path) for path in records]
+    if len(read) == 1:
+        from stats.compare import analyse
+
+        result = analyse(read[0], a=a, b=b, metric=which, margin_percent=margin_percent, alpha=alpha)
+    else:
+        from stats.two_runs import compare_runs
+
+        result = compare_runs(
+            *read, a=a, b=b, metric=which, margin_percent=margin_percent, alpha=alpha, same_source=same_source
+        )
+    status = exit_status(result, [kind.strip() for kind in fail_on.split(",")])
+    sys.stdout.write(render_analysis(result, chosen, status))
+    sys.stdout.flush()
+    raise typer.Exit(status[0])
+
+
+def plan(
+    record: Path = typer.Argument(..., metavar="RECORD", help="A pilot: a record of two or more processes."),
+    half_width: str = typer.Option(None, "--half-width", metavar="0.1%", help="Wanted half-width of the interval."),
+    effect: str = typer.Option(None, "--effect", metavar="0.5%", help="Effect to be found with --power."),
+    power: float = typer.Option(0.8, "--power", help="Wanted chance of the verdict DIFFERENT, from 0.1 to 0.99."),
+    a: str = typer.Option(None, "--a", metavar="ARM", help="Plan for this arm, against --b or the reference."),
+    b: str = typer.Option(None, "--b", metavar="ARM", help="The arm that --a is compared with."),
+    metric: str = typer.Option("cycles", "--metric", metavar="time|cycles", help="What to plan for."),
+    alpha: float = typer.Option(0.05, "--alpha", help="Level of the tests, from 0.0001 to 0.2."),
+    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+) -> None:
+    """Say how many processes and blocks a half-width or an effect needs, and the GPU time.
+
+    Exit status 0: there is a plan; 2: out of reach, or bad input.
+    """
+    chosen = cast("Format", _choice("--format", fmt, FORMATS))
+    which = _choice("--metric", metric, ("time", "cycles"))
+    wanted, size = _percent("--half-width", half_width), _percent("--effect", effect)
+    _fraction("--power", power, 0.1, 0.99)
+    _fraction("--alpha", alpha, 0.0001, 0.2)
+    if (wanted is None) == (size is None):
+        raise UserError("plan: give either --half-width or --effect, one of the two")
+    from stats.plan import plan as make_plan
+    from stats.plan_text import render_plan
+    from stats.records import read_record
+
+    found = make_plan(
+        read_record(record),
+        half_width_percent=wanted,
+        effect_percent=size,
+        power=power,
+        a=a,
+        b=b,
+        metric=which,
+        alpha=alpha,
+    )
+    sys.stdout.write(render_plan(found, chosen))
+    sys.stdout.flush()
+    raise typer.Exit(0 if found.options else 2)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module to ``bench-stats``."""
+    app.command("compare")(compare)
+    app.command("plan")(plan)
