@@ -9,8 +9,8 @@ commit alone does not name what ran, because a checkout can be dirty; the hash o
 from __future__ import annotations
 
 import hashlib
-import platform
 import os
+import platform
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
