@@ -6,6 +6,7 @@ over cycles, so the ends of an interval change places.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from micro import instruction_results
