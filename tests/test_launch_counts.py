@@ -54,5 +54,14 @@ def test_a_gemm_launch_stores_and_reads_every_tile_once(variant: str, swizzle: b
     assert counts.warp_ksteps == tiles * 2 * 8
     assert counts.total("lds") + counts.total("ldsm") == LOADS[variant] * counts.warp_ksteps
     assert counts.total("ldgsts") == tiles * STORES_PER_TILE
+    assert counts.total("ldgsts_bytes") == 32 * counts.total("ldgsts_sectors") == tiles * 2 * 128 * 32 * 2
     assert counts.total("ldgsts_wavefronts") == tiles * WAVEFRONTS_PER_TILE + counts.total("ldgsts_conflicts")
     assert counts.total("sts") == counts.total("store_wavefronts") == 0
+
+
+def test_past_the_last_tile_the_copies_of_two_turns_are_issued_with_every_lane_off() -> None:
+    counts = gemm_launch("A1", True, 2048, 2048, 512)
+    # An H200 counted 147456 at this shape: 8 warps of 256 blocks, 4 copies a tile, 16 tiles and 2 turns more.
+    assert counts.total("ldgsts_issued") == 147_456 == 256 * 8 * 4 * (16 + 2)
+    assert counts.total("ldgsts") == 131_072
+    assert counts.total("ldgsts_off") == 16_384
