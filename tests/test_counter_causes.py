@@ -81,6 +81,15 @@ def test_without_the_evidence_a_difference_is_not_explained(counted: dict[str, f
     assert cause(launch(**counted), "load_wavefronts") == "not explained"
 
 
+def test_what_is_left_of_the_copies_wavefronts_is_shared_among_those_with_every_lane_off() -> None:
+    predicted = {"cp.async": {"ldgsts_wavefronts": 786_432}, "past the last tile": {"ldgsts_off": 16_384}}
+    copies = launch(ldgsts_off=16_384.0).model_copy(update={"predicted": predicted})
+    assert cause(copies, "ldgsts_wavefronts").endswith("16,384 copies with every lane off, at stale addresses: 22 each")
+    for counted in ({"ldgsts_off": 0.0}, {"ldgsts_off": 16_385.0}, {"ldgsts_wavefronts": 786_432 + 33 * 16_384.0}):
+        other = copies.model_copy(update={"counted": {**copies.counted, **counted}})
+        assert cause(other, "ldgsts_wavefronts") == "not explained"
+
+
 def test_other_counters_have_no_rule() -> None:
     assert cause(launch(), "ldgsts_wavefronts") == "not explained"
     assert cause(launch(), "load_something") == "not explained"
