@@ -18,7 +18,8 @@ __all__ = ["LSU_OPCODES", "cause", "exact_wavefronts", "lsu_rows"]
 # Opcodes that sm__inst_executed_pipe_lsu counts, besides reads of SR_TID and SR_LANEID (found on sm_90: with these, 24
 # launches of the micro kernels and the GEMM add up to the last instruction).
 LSU_OPCODES = ("LDS", "LDSM", "STS", "LDG", "STG", "LDGSTS", "LDGDEPBAR", "SHFL")
-MOST_WAVEFRONTS = 32  # of one instruction: a lane each
+# What one copy of 16 bytes a lane can count at most, wherever its addresses point.
+_MOST_OF_A_COPY = {"ldgsts_wavefronts": 32, "ldgsts_sectors": 64, "ldgsts_bytes": 512}
 _BY_INSTRUCTION = {"load": ("lds_wavefronts", "ldsm_wavefronts"), "store": ("sts_wavefronts",)}
 
 
@@ -31,8 +32,8 @@ def exact_wavefronts(counted: Mapping[str, float | None], side: str) -> float | 
 
 def cause(launch: LaunchRow, key: str) -> str:
     """One line on why ``key`` differs from its prediction in this launch; ``not explained`` where nothing shows it."""
-    if key == "ldgsts_wavefronts":
-        return _copies_off(launch)
+    if key in _MOST_OF_A_COPY:
+        return _copies_off(launch, key)
     side, _, what = key.partition("_")
     if side not in _BY_INSTRUCTION or what not in ("wavefronts", "conflicts"):
         return "not explained"
@@ -47,15 +48,15 @@ def cause(launch: LaunchRow, key: str) -> str:
     return "the pipe's: of no instruction; its wavefronts and conflicts are of different passes"
 
 
-def _copies_off(launch: LaunchRow) -> str:
+def _copies_off(launch: LaunchRow, key: str) -> str:
     """What is left for each cp.async with every lane off: the patched code counts it at whatever its registers hold.
 
-    Seen on sm_90, with the registers from the disassembly: 28 where they hold fragments by then (all four copies of a
+    Wavefronts seen on sm_90, with the registers from the disassembly: 28 where they hold fragments by then (all four copies of a
     turn in A2 and A2L), 4 where the pointer to natural B stays (one of four in A1 and A3, so 22 on average). A2L lacks
     64 of them: one coincidence in an A fragment counts for the 4 warps of 16 blocks that hold it.
     """
-    left, off = _excess(launch, "ldgsts_wavefronts"), launch.counted.get("ldgsts_off")
-    if not off or left is None or not 0 <= left <= MOST_WAVEFRONTS * off or _excess(launch, "ldgsts_off"):
+    left, off = _excess(launch, key), launch.counted.get("ldgsts_off")
+    if not off or left is None or not 0 <= left <= _MOST_OF_A_COPY[key] * off or _excess(launch, "ldgsts_off"):
         return "not explained"
     return f"left for {off:,.0f} copies with every lane off, at stale addresses: {left / off:.6g} each"
 
