@@ -13,14 +13,13 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from gemm.check import gate
-from gemm.library import CUDA_DIR, INCLUDE_DIRS, GemmLibrary, build_gemm, source_hash
+from gemm.library import GemmLibrary, build_gemm, hashed_sources, source_hash
 from gemm.operands import Operands, make_operands
 from gemm.residency import residency_faults
 from gemm.variants import Kernel
-from micro.build import kernel_sources, load_copy
+from micro.build import load_copy
 from micro.cells import CellTimer
 from stats.errors import UserError
-from stats.provenance import relative_sources
 from stats.records import Cell
 from stats.trials import ArmSet
 
@@ -98,7 +97,7 @@ def gemm_arms(
         device=timer.device,
         software={"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc},
         source_hash=source_hash(),
-        sources=relative_sources(kernel_sources([CUDA_DIR / "gemm.cu"], INCLUDE_DIRS)),
+        sources=hashed_sources(),
         build_flags=list(built.flags),
         workload={"kernel": "gemm", "m": m, "n": n, "k": k, "dtype": "+".join(operands)},
     )

@@ -16,7 +16,6 @@ from typing import Any
 from gemm.variants import Kernel
 from stats.errors import UserError
 from stats.progress import Progress
-from stats.provenance import relative_sources
 from stats.records import Cell, Record
 from stats.trials import ArmSet, TrialSpec, run_trials
 
@@ -80,9 +79,9 @@ def campaign_arms(campaign: Campaign, device_index: int) -> ArmSet:
     import torch
 
     from gemm.check import gate
-    from gemm.library import CUDA_DIR, INCLUDE_DIRS, GemmLibrary, build_gemm, source_hash
+    from gemm.library import GemmLibrary, build_gemm, hashed_sources, source_hash
     from gemm.operands import make_operands
-    from micro.build import kernel_sources, load_copy
+    from micro.build import load_copy
     from micro.cells import CellTimer
 
     timer = CellTimer(device_index)
@@ -117,7 +116,7 @@ def campaign_arms(campaign: Campaign, device_index: int) -> ArmSet:
         device=timer.device,
         software={"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc},
         source_hash=source_hash(),
-        sources=relative_sources(kernel_sources([CUDA_DIR / "gemm.cu"], INCLUDE_DIRS)),
+        sources=hashed_sources(),
         build_flags=list(built.flags),
         workload={"kernel": f"gemm {kernel.name}", "m": m, "n": n, "k": k, "dtype": kernel.dtype},
     )
@@ -137,6 +136,7 @@ def run_campaign(
         "launches_per_cell": campaign.launches,
     }
     spec = TrialSpec(
+        preload=["torch"],
         tool=CAMPAIGN_TOOL,
         reference=pairs[0][1],
         comparisons=pairs,

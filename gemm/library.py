@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from gemm.arguments import check_tensors
 from gemm.variants import Epilogue, Kernel, LoadMode, Schedule, Wait
 from micro.build import CUDA_DIR as MICRO_CUDA_DIR
-from micro.build import BuiltLibrary, build_library, kernel_hash, load_library
+from micro.build import BuiltLibrary, build_library, kernel_hash, kernel_sources, load_library
 from micro.variants import BLayout, ReadMode
 from stats.errors import BenchError, UserError
+from stats.provenance import relative_sources
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +32,7 @@ __all__ = [
     "Resources",
     "TableRow",
     "build_gemm",
+    "hashed_sources",
     "source_hash",
     "sources",
     "torch_dtype",
@@ -83,7 +85,6 @@ class _Resources(ctypes.Structure):
             "static_shared_bytes",
             "dynamic_shared_bytes",
             "resident_blocks",
-            "binary_version",
         )
     )
 
@@ -97,6 +98,11 @@ def sources(kernels: Iterable[Kernel]) -> list[Path]:
 def source_hash(flags: Sequence[str] = ()) -> str:
     """Hash of the kernel sources and flags as they are now, whichever groups are built; the one that records carry."""
     return kernel_hash([CUDA_DIR / "gemm.cu"], flags, INCLUDE_DIRS)
+
+
+def hashed_sources() -> list[str]:
+    """The files behind ``source_hash``, as records name them."""
+    return relative_sources(kernel_sources([CUDA_DIR / "gemm.cu"], INCLUDE_DIRS))
 
 
 def build_gemm(kernels: Iterable[Kernel], archs: Sequence[int], flags: Sequence[str] = ()) -> BuiltLibrary:

@@ -87,7 +87,7 @@ def kernel_sources(sources: Sequence[Path], include_dirs: Sequence[Path] = (CUDA
 
 
 def kernel_hash(sources: Sequence[Path], flags: Sequence[str] = (), include_dirs: Sequence[Path] = (CUDA_DIR,)) -> str:
-    """Hash (12 hex digits) of the sources, their headers and the flags; the same on every machine."""
+    """Hash (16 hex digits) of the sources, their headers and the flags; the same on every machine."""
     return hash_sources(kernel_sources(sources, include_dirs), (*NVCC_FLAGS, *flags))
 
 

@@ -1,8 +1,8 @@
 """Time any work on the current CUDA stream in two clocks: nanoseconds by CUDA events, cycles by the probe on every SM.
 
-hold -> probe -> event -> launches -> event -> probe. The hold keeps the device busy until the host has enqueued the
-cell, so no launch gap is counted. The trap: an average of clocks is not the clock of the work, so cycles are counted,
-not computed from a clock that somebody read.
+hold -> probe -> event -> launches -> event -> probe. The hold keeps the device waiting until the host has enqueued
+the cell, so no launch gap is counted. The trap: an average of clocks is not the clock of the work, so cycles are
+counted, not computed from a clock that somebody read.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -25,8 +26,7 @@ from stats.trials import ArmSet
 __all__ = ["CellTimer", "build_for_device", "function_arms", "timed_functions"]
 
 _STAMP = np.dtype([("clock", "<u8"), ("ns", "<u8"), ("sm", "<u4"), ("pad", "<u4")])
-_HOLD_NS_BASE = 60_000
-_HOLD_NS_PER_LAUNCH = 15_000  # a launch costs the host a few microseconds; three times that is safe
+_LONGEST_HOLD_NS = 500_000_000  # then a cell starts anyhow: its host died, or waits for the device
 
 
 def build_for_device(name: str, sources: list[Path], index: int, **options: Any) -> BuiltLibrary:
@@ -50,6 +50,8 @@ class CellTimer:
         sms = self.device.sm_count
         self._stamps = torch.empty((2, sms, _STAMP.itemsize), dtype=torch.uint8, device="cuda")
         self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        self._flag = torch.zeros(1, dtype=torch.int32).pin_memory()
+        self._ticket = 0
         self._flush = None
         if l2_mode == "flushed":
             self._flush = torch.empty(2 * properties.L2_cache_size, dtype=torch.uint8, device="cuda")
@@ -87,18 +89,34 @@ class CellTimer:
         return Cell(time_ns=ns, sm_cycles=cycles, launches=launches, clock_mhz=weighted)
 
     def _bracket(self, launch: Callable[[], object], launches: int) -> Cell:
-        hold_ns = _HOLD_NS_BASE + _HOLD_NS_PER_LAUNCH * launches
-        self._check(self._library.probe_hold(ctypes.c_ulonglong(hold_ns), self._stream()))
+        """One bracket, repeated once if the host was late: a first launch loads code, which can wait for the device."""
+        for _ in range(2):
+            cell, enqueued_s = self._try_bracket(launch, launches)
+            if enqueued_s * 1e9 < _LONGEST_HOLD_NS:
+                return cell
+        raise BenchError(
+            f"enqueuing took {enqueued_s:.2f} s: the function waits for the device, so launches cannot be timed alone; "
+            "move synchronisation (item(), cpu(), synchronize()) out of it"
+        )
+
+    def _try_bracket(self, launch: Callable[[], object], launches: int) -> tuple[Cell, float]:
+        self._ticket = self._ticket % 1_000_000 + 1
+        flag = ctypes.c_void_p(self._flag.data_ptr())
+        longest = ctypes.c_ulonglong(_LONGEST_HOLD_NS)
+        started_s = time.monotonic()
+        self._check(self._library.probe_hold(flag, self._ticket, longest, self._stream()))
         self._probe(0)
         self._events[0].record()
         for _ in range(launches):
             launch()
         self._events[1].record()
         self._probe(1)
+        enqueued_s = time.monotonic() - started_s
+        self._flag[0] = self._ticket  # the device sees it and starts
         self._torch.cuda.synchronize()
         time_ns = self._events[0].elapsed_time(self._events[1]) * 1e6
         stamps = self._stamps.cpu().numpy().view(_STAMP)[..., 0]
-        return self._cell(stamps, time_ns, launches)
+        return self._cell(stamps, time_ns, launches), enqueued_s
 
     def _cell(self, stamps: np.ndarray[Any, Any], time_ns: float, launches: int) -> Cell:
         stamps = np.sort(stamps, axis=1, order="sm")

@@ -233,6 +233,7 @@ def make_arms(config: InstructionsConfig, device_index: int = 0) -> ArmSet:
         device=device,
         software={"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc},
         source_hash=built.source_hash,
+        sources=list(built.sources),
         build_flags=list(built.flags),
         workload={
             "kernel": "instructions",

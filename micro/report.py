@@ -6,11 +6,13 @@ over cycles, so the ends of an interval change places.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
+from micro import instruction_results
 from micro.arm_names import MMA_ARM, Work, arm_name, parse_arm
 from micro.device import SHARED_BYTES_PER_CLK
-from micro.results import COLUMNS, UNITS_LINE, measured_rows
+from micro.results import COLUMNS, UNITS_LINES, measured_rows
 from stats.levels import Level, arm_level
 from stats.records import CellRow, Record
 from stats.report.model import (
@@ -26,7 +28,7 @@ from stats.report.model import (
     ToolReport,
 )
 
-__all__ = ["REPORT"]
+__all__ = ["INSTRUCTIONS", "REPORT"]
 
 UNIT = "SM cycles per warp k-step"
 
@@ -60,7 +62,9 @@ def _loads(record: Record) -> list[tuple[str, bool, Level]]:
 
 def micro_table(record: Record) -> Table:
     """L, M, T, rate, overlap and prediction of each variant."""
-    return Table("Shared-memory read path", COLUMNS, measured_rows(record), UNITS_LINE)
+    # The terminal's headings may break at a hyphen; a page has room for them whole.
+    columns = [dataclasses.replace(column, heading=column.heading.replace("-", "")) for column in COLUMNS]
+    return Table("Shared-memory read path", columns, measured_rows(record), " ".join(UNITS_LINES))
 
 
 def ladder(record: Record) -> Ladder:
@@ -109,4 +113,22 @@ REPORT = ToolReport(
     main="micro",
     tables={"micro": micro_table},
     figures={"ladder": ladder, "overlap": overlap, "predicted": predicted},
+)
+
+
+def instructions_table(record: Record) -> Table:
+    """Latency and throughput of every instruction and access pattern."""
+    rows = instruction_results.table_rows(instruction_results.points_of(record))
+    return Table("Shared-memory instructions", instruction_results.COLUMNS, rows, instruction_results.UNITS_LINE)
+
+
+def fits_table(record: Record) -> Table:
+    """The fitted line of each instruction: conflict-free cost, cost a wavefront, error on patterns it has not seen."""
+    fits = instruction_results.fits_of(instruction_results.points_of(record))
+    rows = instruction_results.fit_rows(fits)
+    return Table("Cycles against wavefronts", instruction_results.FIT_COLUMNS, rows, "95 % t intervals of the fit")
+
+
+INSTRUCTIONS = ToolReport(
+    main="instructions", tables={"instructions": instructions_table, "fits": fits_table}, figures={}
 )

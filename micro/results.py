@@ -28,17 +28,16 @@ __all__ = [
 ]
 
 COLUMNS = [
-    Column("variant", "", align="left"),
-    Column("swizzle", "swz", align="left"),
+    Column("name", "variant", align="left"),
     Column("load", "L"),
     Column("mma", "M", min_width=100),
     Column("load_mma", "T"),
     Column("hidden_percent", "hidden %", ".0f"),
-    Column("bytes_per_clk", "B/clk /SM", ".1f"),
+    Column("bytes_per_clk", "B/clk/SM", ".1f"),
     Column("percent_of_limit", "% of 128", ".1f"),
     Column("predicted", "pred. L", ".0f", min_width=100),
     Column("error_percent", "error %", "+.2f"),
-    Column("wavefronts", "wave- fronts", "d"),
+    Column("wavefronts", "wave-fronts", "d"),
     Column("instructions", "loads", "d"),
 ]
 # The same for programs: every figure unrounded, with the ends of its interval.
@@ -59,7 +58,8 @@ DATA_COLUMNS = [
 ]
 UNITS_LINES = [
     "L load only, M mma only, T load+mma: SM cycles per warp k-step (16 mma), 95 % interval.",
-    "pred. L: from the addresses alone; error: measured L against it. hidden: (L+M-T)/min(L,M).",
+    "noswz: tiles without the swizzle. pred. L: from the addresses alone; error: measured L against it.",
+    "hidden: (L+M-T)/min(L,M).",
 ]
 PREDICTION_COLUMNS = [
     Column("variant", "variant", align="left"),
@@ -99,6 +99,7 @@ def _row(
     load, both = _level(record, load_arm), _level(record, both_arm)
     facts = static.get(load_arm) or static.get(both_arm) or {}
     row: dict[str, Any] = {
+        "name": variant if swizzle else f"{variant} noswz",
         "variant": variant,
         "swizzle": "on" if swizzle else "off",
         "load": load.text(".3f") if load else None,

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from stats.attempts import final_cells
+from stats.prepare import accepted_cells
 from stats.records import CellRow, Record
 
 __all__ = ["Level", "arm_level", "level_of"]
@@ -78,9 +78,9 @@ def level_of(by_process: list[list[float]], confidence: float = 0.95) -> Level:
 
 
 def arm_level(record: Record, arm: str, figure: Callable[[CellRow], float], confidence: float = 0.95) -> Level:
-    """The level of ``figure`` over the cells of ``arm`` that count (last complete attempt of each process)."""
+    """The level of ``figure`` over the cells of ``arm`` in accepted blocks: those that comparisons use, too."""
     by_process: dict[int, list[float]] = defaultdict(list)
-    for cell in final_cells(record):
+    for cell in accepted_cells(record):
         if cell.arm == arm:
             by_process[cell.process].append(figure(cell))
     return level_of([by_process[process] for process in sorted(by_process)], confidence)

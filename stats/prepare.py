@@ -16,11 +16,22 @@ import numpy as np
 from stats.exclusion import Exclusion, ExclusionRule, apply_rule, rule_of
 from stats.grid import Grid, Metric, lay_out
 from stats.intervals import Floats
-from stats.records import Record
+from stats.records import CellRow, Record
 from stats.results import ArmSummary, RecordRef
 from stats.verdicts import Caution
 
-__all__ = ["Pair", "PairMeans", "Prepared", "arm_summaries", "bad_figure", "pair_means", "prepare", "reference_of"]
+__all__ = [
+    "Pair",
+    "PairMeans",
+    "Prepared",
+    "accepted_blocks",
+    "accepted_cells",
+    "arm_summaries",
+    "bad_figure",
+    "pair_means",
+    "prepare",
+    "reference_of",
+]
 
 Pair: TypeAlias = tuple[str, str]
 
@@ -49,6 +60,19 @@ def prepare(record: Record, rule: ExclusionRule | None = None) -> Prepared:
     """Lay a record out and apply the blind rule (that of its config unless given)."""
     grid, exclusion = apply_rule(lay_out(record), rule or rule_of(record.header.config))
     return Prepared(record, grid, exclusion, tuple(_run_cautions(record, grid, exclusion)))
+
+
+def accepted_blocks(grid: Grid) -> frozenset[tuple[int, int, int]]:
+    """(process, attempt, block) of every accepted block, as cells are numbered."""
+    return frozenset(
+        (grid.processes[row], grid.attempts[row], grid.blocks[column]) for row, column in np.argwhere(grid.accepted)
+    )
+
+
+def accepted_cells(record: Record) -> list[CellRow]:
+    """The cells of accepted blocks by the rule of the run, in the order of the record."""
+    accepted = accepted_blocks(prepare(record).grid)
+    return [cell for cell in record.cells if (cell.process, cell.attempt, cell.block) in accepted]
 
 
 def _run_cautions(record: Record, grid: Grid, exclusion: Exclusion) -> list[Caution]:

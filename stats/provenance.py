@@ -1,6 +1,6 @@
 """From which sources, with which software, was this measured, and are those still the sources of today?
 
-The one hash of kernels: names and contents of the sources with every header they reach, and the flags; not folders or
+The one hash of kernels covers contents (of the sources and of every header they reach) and flags, not names, folders or
 times, so that it is the same on every machine. A record carries the hash and the files behind it, so that today's hash
 can be computed by whoever reads the record, without the packages that build. git is asked, never required. The trap: a
 commit alone does not name what ran, because a checkout can be dirty; the hash of the sources does.
@@ -9,6 +9,7 @@ commit alone does not name what ran, because a checkout can be dirty; the hash o
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import re
 import subprocess
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 PACKAGE_ROOT = Path(__file__).resolve().parent.parent  # the checkout, or the folder that holds the installed packages
-_HASH_DIGITS = 12
+_HASH_DIGITS = 16
 _GIT_TIMEOUT_S = 10
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
@@ -44,13 +45,14 @@ def created_utc() -> str:
 def git_state(folder: Path | None = None) -> tuple[str, bool]:
     """Commit and whether tracked files differ from it, of the checkout that holds ``folder`` (default: this package).
 
-    ("unknown", False) without git, outside a checkout, or for an installed package.
+    Without git, outside a checkout, or for an installed package: what ``SMEM_BENCH_COMMIT`` says (a copy sent to the
+    machine with the GPU has no history), else ("unknown", False).
     """
     folder = folder if folder is not None else Path(__file__).resolve().parent
     commit = _git(folder, "rev-parse", "HEAD")
     # An installed copy may lie in a virtual environment inside somebody else's checkout, where git does not track it.
     if not commit or not _git(folder, "ls-files", "."):
-        return "unknown", False
+        return os.environ.get("SMEM_BENCH_COMMIT", "unknown"), False
     return commit, bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))
 
 
@@ -96,15 +98,16 @@ def source_closure(sources: Sequence[Path], include_dirs: Sequence[Path] = ()) -
 
 
 def hash_sources(paths: Iterable[Path], flags: Sequence[str] = ()) -> str:
-    """Hash (12 hexadecimal digits) of the names and contents of ``paths`` and of ``flags``, both in their order.
+    """Hash (16 hexadecimal digits) of the contents of ``paths`` and of ``flags`` in their order.
 
-    Raises UserError for a file that cannot be read.
+    Names and order of the files do not matter. Raises UserError for a file that cannot be read.
     """
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.name.encode() + b"\0" + _contents(path) + b"\0")
-    digest.update("\0".join(flags).encode())
-    return digest.hexdigest()[:_HASH_DIGITS]
+    digests = [hashlib.sha256(_contents(path)).hexdigest() for path in paths]
+    whole = hashlib.sha256()
+    # Every part has a fixed length or an end mark, so that no two different inputs run together.
+    for part in (*sorted(digests), *(f"flag {flag}" for flag in flags)):
+        whole.update(part.encode() + b"\0")
+    return whole.hexdigest()[:_HASH_DIGITS]
 
 
 def _contents(path: Path) -> bytes:

@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import math
+import re
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -104,7 +105,7 @@ def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], titl
         for i, column in enumerate(columns):
             # A heading may break between words; a figure broken over two lines would be read as two.
             texts = [text for line in cells for text in line[i].splitlines()]
-            width = max(len(text) for text in (*column.heading.split(), *texts, " "))
+            width = max(len(text) for text in (*re.split(r"\s|(?<=-)", column.heading), *texts, " "))
             heading = "\n".join(textwrap.wrap(column.heading, width)) if narrow else column.heading
             made.add_column(heading, justify=column.align, no_wrap=True)
         for line in cells:

@@ -137,3 +137,11 @@ def test_the_command_measures_and_records(tmp_path: Path) -> None:
     again = subprocess.run(command, capture_output=True, text=True, check=False)
     assert again.returncode == 2
     assert "exists already" in again.stderr
+
+
+def test_a_function_that_waits_for_the_device_is_refused() -> None:
+    import torch
+
+    timer = CellTimer(0)
+    with pytest.raises(BenchError, match="the function waits for the device"):
+        timer.measure(torch.cuda.synchronize, 1)

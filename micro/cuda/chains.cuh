@@ -84,19 +84,21 @@ LDMATRIX_X1(LdmX1T, ".trans")
 LDMATRIX_X2(LdmX2T, ".trans")
 LDMATRIX_X4(LdmX4T, ".trans")
 
-// Distributed shared memory: the chain runs through the other block's image, in addresses of the cluster's window.
-__device__ __forceinline__ uint32_t map_to_rank(uint32_t address, uint32_t rank) {
+// Distributed shared memory: the chain runs through the other block's image. A word there holds the lower half of its
+// own generic address, which is not the 32-bit address of the cluster's window: the window starts at a multiple of 16
+// MB.
+__device__ __forceinline__ uint64_t map_to_rank(uint32_t address, uint32_t rank) {
 #if __CUDA_ARCH__ >= 900
-  uint32_t mapped;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
+  uint64_t mapped;
+  asm volatile("mapa.u64 %0, %1, %2;" : "=l"(mapped) : "l"(__cvta_shared_to_generic(address)), "r"(rank));
   return mapped;
 #else
   return address + 0 * rank;
 #endif
 }
 // ld.shared::cluster becomes a generic load and, in every step of the chain, a move that builds its 64-bit address. The
-// generic load said outright is the same machine instruction without the move: the upper half is that of the shared
-// window.
+// generic load said outright is the same machine instruction without the move: `window` is the upper half, which all
+// addresses of the cluster share.
 struct LdCluster {
   static __device__ __forceinline__ uint32_t next(uint32_t address, uint32_t window) {
     uint32_t r;
@@ -106,9 +108,6 @@ struct LdCluster {
     return r;
   }
 };
-__device__ __forceinline__ uint32_t shared_window() {
-  return static_cast<uint32_t>(reinterpret_cast<uint64_t>(static_cast<const void*>(shared_bytes)) >> 32);
-}
 __device__ __forceinline__ uint32_t cluster_rank() {
 #if __CUDA_ARCH__ >= 900
   uint32_t rank;

@@ -69,9 +69,11 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
   if constexpr (CLUSTER) {
     const uint32_t rank = cluster_rank(), address = IMAGE_ADDRESS + start;
     if (threadIdx.x < 32)
-      asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(map_to_rank(address, rank)) : "memory");
-    start = map_to_rank(address, rank ^ 1);
-    window = ptx::opaque(shared_window());
+      asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(static_cast<uint32_t>(map_to_rank(address, rank)))
+                   : "memory");
+    const uint64_t other = map_to_rank(address, rank ^ 1);
+    start = static_cast<uint32_t>(other);
+    window = ptx::opaque(static_cast<uint32_t>(other >> 32));
     cluster_barrier();
   }
   uint32_t chain[IN_FLIGHT];

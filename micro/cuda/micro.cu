@@ -107,8 +107,8 @@ __global__ void __launch_bounds__(layout::THREADS, 2)
   span.start_clock = ptx::clock64();
 #pragma unroll 1
   for (int loop = 0; loop < loops; ++loop) {
-    // `asm volatile` binds the front end only: ptxas knows that nobody writes the ring and lifts plain ld.shared out of the
-    // load-only loop. A warp barrier orders memory, and costs one NOP a loop.
+    // `asm volatile` binds the front end only: ptxas knows that nobody writes the ring and lifts plain ld.shared out of
+    // the load-only loop. A warp barrier orders memory, and costs one NOP a loop.
     __syncwarp();
 #pragma unroll
     for (int step = 0; step < KSTEPS_PER_LOOP; ++step) {

@@ -2,7 +2,8 @@
 //
 // A probe is one block on every SM (its shared memory leaves no room for a second) that reads the SM's cycle counter
 // and the global nanosecond timer. The difference of two probes is what the SM spent in between, whatever its frequency
-// did. `hold` keeps the stream busy while the host enqueues a cell, so that no gap between launches is counted.
+// did. `hold` makes the stream wait until the host has enqueued a whole cell, so that no gap between launches is
+// counted. The trap: a host that waits for the held stream waits for ever, so a hold ends by itself.
 #include <cuda_runtime.h>
 
 #include "ptx.cuh"
@@ -26,9 +27,10 @@ __global__ void probe_kernel(Stamp* stamps) {
   stamps[blockIdx.x] = stamp;
 }
 
-__global__ void hold_kernel(uint64_t ns) {
-  const uint64_t end = ptx::globaltimer_ns() + ns;
-  while (ptx::globaltimer_ns() < end) {
+// Waits until the host writes `ticket` to its memory; longest_ns bounds the wait for a host that died.
+__global__ void hold_kernel(const volatile uint32_t* flag, uint32_t ticket, uint64_t longest_ns) {
+  const uint64_t end = ptx::globaltimer_ns() + longest_ns;
+  while (*flag != ticket && ptx::globaltimer_ns() < end) {
   }
 }
 
@@ -55,9 +57,10 @@ int probe_launch(int sm_count, int shared_bytes, void* stamps, void* stream) {
   return cudaLaunchKernel(reinterpret_cast<const void*>(probe_kernel), dim3(sm_count), dim3(32), arguments,
                           shared_bytes, static_cast<cudaStream_t>(stream));
 }
-int probe_hold(unsigned long long ns, void* stream) {
-  uint64_t duration = ns;
-  void* arguments[] = {&duration};
+// flag: a word of page-locked host memory.
+int probe_hold(const void* flag, unsigned ticket, unsigned long long longest_ns, void* stream) {
+  uint64_t bound = longest_ns;
+  void* arguments[] = {&flag, &ticket, &bound};
   return cudaLaunchKernel(reinterpret_cast<const void*>(hold_kernel), dim3(1), dim3(1), arguments, 0,
                           static_cast<cudaStream_t>(stream));
 }

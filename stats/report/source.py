@@ -15,7 +15,7 @@ import numpy as np
 
 from stats.intervals import Floats
 from stats.levels import Level, level_of
-from stats.prepare import Prepared, prepare
+from stats.prepare import Prepared, accepted_blocks, prepare
 from stats.provenance import PACKAGE_ROOT
 from stats.records import CellRow, Header, Record, read_record
 from stats.report.freshness import Freshness, freshness
@@ -57,10 +57,7 @@ class Source:
 
     @cached_property
     def _accepted(self) -> frozenset[tuple[int, int, int]]:
-        grid = self.prepared.grid
-        return frozenset(
-            (grid.processes[row], grid.attempts[row], grid.blocks[column]) for row, column in np.argwhere(grid.accepted)
-        )
+        return accepted_blocks(self.prepared.grid)
 
     def accepts(self, cell: CellRow) -> bool:
         """Whether the analysis used the block of this cell."""

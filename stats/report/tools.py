@@ -18,6 +18,7 @@ __all__ = ["TOOL_REPORTS", "tool_report"]
 
 TOOL_REPORTS = {
     "micro-bench": "micro.report:REPORT",
+    "micro-bench instructions": "micro.report:INSTRUCTIONS",
     "gemm-bench": "gemm.report:REPORT",
 }
 
