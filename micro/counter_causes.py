@@ -51,9 +51,9 @@ def cause(launch: LaunchRow, key: str) -> str:
 def _copies_off(launch: LaunchRow, key: str) -> str:
     """What is left for each cp.async with every lane off: the patched code counts it at whatever its registers hold.
 
-    Wavefronts seen on sm_90, with the registers from the disassembly: 28 where they hold fragments by then (all four copies of a
-    turn in A2 and A2L), 4 where the pointer to natural B stays (one of four in A1 and A3, so 22 on average). A2L lacks
-    64 of them: one coincidence in an A fragment counts for the 4 warps of 16 blocks that hold it.
+    Wavefronts seen on sm_90, with the registers from the disassembly: 28 where they hold fragments by then (all four
+    copies of a turn in A2 and A2L), 4 where the pointer to natural B stays (one of four in A1 and A3, so 22 on
+    average). A2L lacks 64 of them, as one coincidence in an A fragment would give that 4 warps of 16 blocks hold.
     """
     left, off = _excess(launch, key), launch.counted.get("ldgsts_off")
     if not off or left is None or not 0 <= left <= _MOST_OF_A_COPY[key] * off or _excess(launch, "ldgsts_off"):

@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from micro.counter_addresses import grouped_addresses
 from micro.counter_config import CountersConfig, Metric
-from micro.counter_record import CountersRecord, DraftRow, Facts, Instructions, LaunchFacts, LaunchRow, MetricRow
+from micro.counter_record import CountersRecord, DraftRow, Facts, LaunchFacts, LaunchRow, MetricRow
 from micro.launch_counts import LaunchCounts
 from micro.ncu import Available, Ncu, ProfiledLaunch, UnknownMetricError, parse_instances, parse_raw
 from stats.errors import BenchError, UserError
@@ -155,31 +156,6 @@ def _launch_row(
         opcodes=opcodes,
         addresses=grouped_addresses({metric.key: launch.text.get(metric.name or "", "") for metric in metrics}),
     )
-
-
-def grouped_addresses(cells: Mapping[str, str]) -> list[Instructions]:
-    """The instructions that took wavefronts or tags, in program order; those with the same figures are one row.
-
-    ``cells`` are the printed values of the metrics ``executed_at``, ``wavefronts_at``, ``ideal_at``, ``tags_at``.
-    """
-    executed, wavefronts, ideal, tags = (
-        {int(at, 16): n for at, n in parse_instances(cells.get(key, "")).items() if at.startswith("0x")}
-        for key in ("executed_at", "wavefronts_at", "ideal_at", "tags_at")
-    )
-    rows: dict[tuple[int | None, ...], Instructions] = {}
-    for at, n in sorted(executed.items()):
-        if not (wavefronts.get(at) or tags.get(at)):
-            continue
-        figures = (wavefronts.get(at), ideal.get(at), tags.get(at))
-        offset = hex(at - min(executed))
-        row = rows.setdefault(
-            (n, *figures),
-            Instructions(
-                instructions=0, first=offset, executed=n, wavefronts=figures[0], ideal=figures[1], tags=figures[2]
-            ),
-        )
-        row.instructions += 1
-    return list(rows.values())
 
 
 def _profile(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from micro.counter_addresses import grouped_addresses
 from micro.counter_causes import cause, exact_wavefronts, lsu_rows
 from micro.counter_record import CountersRecord, LaunchRow
-from micro.counters import grouped_addresses
 from stats.records import Device
 
 PREDICTED = {"main loop": {"ldsm_wavefronts": 1_572_864, "load_wavefronts": 1_572_864}}
