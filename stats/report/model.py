@@ -156,7 +156,8 @@ class RunTrace:
     """Clock, power and temperature over the run, cell by cell in the order of measurement.
 
     ``elapsed_s`` runs on from process to process without the time between; ``starts`` are the indices of the cells with
-    which a process begins, ``excluded_s`` the spans of blocks that the analysis left out. A series that was not measured is all nan.
+    which a process begins, ``excluded_s`` the spans of blocks that the analysis left out. A series that was not
+    measured is all nan.
     """
 
     title: str
