@@ -9,7 +9,7 @@ HAVE_TORCH  := $(shell $(PYTHON) -c 'import importlib.util as u; print("yes" if 
 comma := ,
 EXTRAS ?= dev$(if $(and $(HAVE_DRIVER),$(if $(HAVE_TORCH),,yes)),$(comma)gpu)$(if $(HAVE_NVCC),,$(comma)toolchain)
 
-.PHONY: help bench test test-gpu lint format types simulation bench-analysis readme wheel clean
+.PHONY: help bench test test-gpu sanitize lint format types simulation bench-analysis readme wheel clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -30,6 +30,14 @@ test: $(VENV)/.installed ## install into .venv, then run the tests (GPU tests ar
 
 test-gpu: $(VENV)/.installed ## only the tests that need a GPU
 	$(BIN)/python -m pytest -m gpu
+
+# compute-sanitizer beside nvcc, on PATH or from the wheel nvidia-cuda-sanitizer-api; torch's own kernels are not watched.
+SANITIZE = "$$($(BIN)/python -c 'from micro.toolchain import disassembler; print(disassembler("compute-sanitizer"))')" \
+	  --error-exitcode 1 --kernel-name kernel_substring=gemm_kernel
+
+sanitize: $(VENV)/.installed ## compute-sanitizer memcheck and racecheck over each variant and each STAGES (GPU)
+	$(SANITIZE) --tool memcheck $(BIN)/python -m gemm.sanitize
+	$(SANITIZE) --tool racecheck $(BIN)/python -m gemm.sanitize
 
 lint: $(VENV)/.installed ## ruff, clang-format
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

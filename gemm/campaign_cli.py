@@ -11,7 +11,17 @@ import typer
 from stats.errors import BenchError, UserError
 from stats.tables import FORMATS
 
-__all__ = ["aa", "inject"]
+__all__ = ["aa", "inject", "need_gpu"]
+
+
+def need_gpu(what: str, device: int) -> None:
+    """Check device and torch; the UserError says ``what`` needs them."""
+    from micro.device import require_gpu
+
+    try:
+        require_gpu(device)
+    except UserError as error:
+        raise UserError(f"{what} needs a GPU: {error}") from None
 
 
 def _campaign(
@@ -26,14 +36,13 @@ def _campaign(
     clocks: str,
 ) -> list[Any]:
     from gemm.campaigns import Campaign, run_campaign
-    from micro.device import require_gpu
     from stats.progress import TerminalProgress
 
     if runs < 1:
         raise UserError(f"--runs: {runs} is below 1")
     if clocks not in ("auto", "lock", "monitor"):
         raise UserError(f"--clocks {clocks!r}: choose from auto, lock, monitor")
-    require_gpu(device)
+    need_gpu("a campaign", device)
     records = []
     for run in range(runs):
         design = Campaign(tuple(effects), processes=processes, blocks=blocks, seed=seed + run)
@@ -55,13 +64,15 @@ def _campaign_report(columns: list[Any], rows: list[dict[str, Any]], fmt: str) -
 
 def aa(
     record: list[Path] = typer.Option([], "--record", help="Report on recorded runs instead; repeatable; no GPU."),
-    pairs: int = typer.Option(50, "--pairs", help="Pairs of the same kernel in a run: one verdict each."),
-    runs: int = typer.Option(4, "--runs", help="Runs, each with fresh processes."),
+    pairs: int = typer.Option(100, "--pairs", help="Pairs of the same kernel in a run: one verdict each."),
+    runs: int = typer.Option(2, "--runs", help="Runs, each with fresh processes."),
     processes: int = typer.Option(8, "--processes", help="Fresh processes of a run."),
     blocks: int = typer.Option(10, "--blocks", help="Blocks per process; even."),
     seed: int = typer.Option(1, "--seed", help="Of the first run."),
     device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
-    clocks: str = typer.Option("auto", "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."),
+    clocks: str = typer.Option(
+        "monitor", "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."
+    ),
     out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here, one file a run."),
     fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
 ) -> None:
@@ -96,7 +107,9 @@ def inject(
     blocks: int = typer.Option(10, "--blocks", help="Blocks per process; even."),
     seed: int = typer.Option(101, "--seed", help="Of the first run."),
     device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
-    clocks: str = typer.Option("auto", "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."),
+    clocks: str = typer.Option(
+        "monitor", "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."
+    ),
     out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here, one file a run."),
     fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
 ) -> None:

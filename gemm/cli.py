@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from gemm import cli_counters
+from gemm import cli_counters, cli_explain
 from gemm.campaign_cli import aa, inject
 from gemm.cli_static import sass
 from stats.errors import BenchError, UserError, run_app
@@ -23,6 +23,7 @@ app.command()(aa)
 app.command()(inject)
 app.command()(sass)
 cli_counters.register(app)
+cli_explain.register(app)
 
 _BREAKS = {"unswizzled-reads": 1, "swapped-registers": 2, "last-tile-skipped": 3}
 
@@ -169,15 +170,15 @@ def check(
     import secrets
 
     from gemm.arguments import parse_shape
+    from gemm.campaign_cli import need_gpu
     from gemm.check import CHECK_SHAPES
     from gemm.variants import DTYPES, every_kernel
-    from micro.device import require_gpu
     from micro.variants import VARIANTS
 
     kernels = list(every_kernel(_names("--variants", variants, tuple(VARIANTS)), _names("--dtype", dtype, DTYPES)))
     shapes = [parse_shape(text) for item in shape for text in item.split(",")] or list(CHECK_SHAPES)
     flags = [f"-DGEMM_BREAK={_BREAKS[_names('--broken', broken, tuple(_BREAKS))[0]]}"] if broken is not None else []
-    require_gpu(device)
+    need_gpu("checking", device)
     seed = secrets.randbelow(2**31) if seed is None else seed
 
     from gemm.check import check_all

@@ -85,7 +85,6 @@ class _Resources(ctypes.Structure):
             "static_shared_bytes",
             "dynamic_shared_bytes",
             "resident_blocks",
-            "binary_version",
         )
     )
 

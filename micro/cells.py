@@ -95,7 +95,7 @@ class CellTimer:
             if enqueued_s * 1e9 < _LONGEST_HOLD_NS:
                 return cell
         raise BenchError(
-            f"enqueuing took {enqueued_s:.2f} s: the function waits for the device, so its launches cannot be timed alone; "
+            f"enqueuing took {enqueued_s:.2f} s: the function waits for the device, so launches cannot be timed alone; "
             "move synchronisation (item(), cpu(), synchronize()) out of it"
         )
 

@@ -30,7 +30,6 @@ from stats.report.model import (
 
 __all__ = ["INSTRUCTIONS", "REPORT"]
 
-_HEADINGS = {"variant": "variant", "swizzle": "swizzle"}
 UNIT = "SM cycles per warp k-step"
 
 
@@ -63,13 +62,8 @@ def _loads(record: Record) -> list[tuple[str, bool, Level]]:
 
 def micro_table(record: Record) -> Table:
     """L, M, T, rate, overlap and prediction of each variant."""
-    # The terminal's headings break at spaces; a page has room for them whole.
-    columns = [
-        dataclasses.replace(
-            column, heading=_HEADINGS.get(column.key, column.heading.replace("- ", "").replace(" /", "/"))
-        )
-        for column in COLUMNS
-    ]
+    # The terminal's headings may break at a hyphen; a page has room for them whole.
+    columns = [dataclasses.replace(column, heading=column.heading.replace("-", "")) for column in COLUMNS]
     return Table("Shared-memory read path", columns, measured_rows(record), " ".join(UNITS_LINES))
 
 

@@ -143,7 +143,7 @@ def processes_needed(alpha: float, family: int = 1) -> int:
 
 
 def _signed_sums(x: Floats) -> Floats:
-    """Sums of ``x`` (rows, n) under every pattern of signs whose first is +, (rows, 2^(n-1)); the others mirror them."""
+    """Sums of ``x`` (rows, n) under each pattern of signs whose first is +, (rows, 2^(n-1)); the rest mirror them."""
     sums = x[:, :1]
     for column in x.T[1:]:
         sums = np.concatenate([sums + column[:, None], sums - column[:, None]], axis=1)

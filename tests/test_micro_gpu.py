@@ -145,11 +145,3 @@ def test_a_function_that_waits_for_the_device_is_refused() -> None:
     timer = CellTimer(0)
     with pytest.raises(BenchError, match="the function waits for the device"):
         timer.measure(torch.cuda.synchronize, 1)
-
-
-def test_a_function_that_waits_for_the_device_is_refused() -> None:
-    import torch
-
-    timer = CellTimer(0)
-    with pytest.raises(BenchError, match="the function waits for the device"):
-        timer.measure(torch.cuda.synchronize, 1)

@@ -1,0 +1,163 @@
+"""``gemm-bench explain``: why the difference is what it is, and what became of each claim of the draft.
+
+The bare form prints ceilings, predictions, attribution and readings for the newest records; ``claims`` the twelve
+verdicts; ``stream`` measures L2's ceiling and needs a GPU. Everything else runs from records and nvcc alone. Heavy
+imports happen inside the commands.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from stats.errors import UserError
+from stats.tables import FORMATS
+
+if TYPE_CHECKING:
+    from gemm.explain.evidence import Evidence
+
+__all__ = ["register"]
+
+_app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+_RECORD = typer.Option([], "--record", metavar="FILE|FOLDER", help="Records to explain; repeatable. Default: results/.")
+_FORMAT = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``explain`` and its forms to ``gemm-bench``."""
+    app.add_typer(_app, name="explain")
+
+
+def _evidence(records: list[Path]) -> Evidence:
+    from gemm.explain.evidence import gather
+    from stats.config import results_folders
+
+    for path in records:
+        if not path.exists():
+            raise UserError(f"--record {path}: no such file or folder")
+    return gather(records or results_folders()[:1], named=bool(records))
+
+
+def _archs(text: str | None, evidence: Evidence) -> list[int]:
+    from gemm.explain.machine import MACHINES
+
+    if text is None:
+        return [evidence.arch] if evidence.arch in MACHINES else sorted(MACHINES)
+    archs = []
+    for part in text.split(","):
+        digits = part.strip().removeprefix("sm_")
+        if not digits.isdecimal() or int(digits) not in MACHINES:
+            raise UserError(f"--arch {part.strip()!r}: choose from {', '.join(map(str, sorted(MACHINES)))}")
+        archs.append(int(digits))
+    return list(dict.fromkeys(archs))
+
+
+def _format(fmt: str) -> Any:
+    if fmt not in FORMATS:
+        raise UserError(f"--format {fmt!r}: choose from {', '.join(FORMATS)}")
+    return fmt
+
+
+def _basis(arch: int, evidence: Evidence) -> str:
+    from gemm.explain.figures import machine_for
+
+    machine = machine_for(arch, evidence)
+    title = f"sm_{arch}"
+    if evidence.arch == arch:
+        title += f": measured on {evidence.device}; predictions use its micro figures"
+    else:
+        title += ": PREDICTED, NOT MEASURED"
+    return f"{title}; mma interval {machine.mma_interval_cycles:.2f} ({machine.sources['mma_interval_cycles']})"
+
+
+def _sections(arch: int, evidence: Evidence) -> dict[str, tuple[list[Any], list[dict[str, Any]]]]:
+    from gemm.explain import attribution, guide, predict, readings, roofline
+
+    return {
+        "ceilings, SM cycles per warp k-step": (roofline.COLUMNS, roofline.roofline_rows(arch, evidence)),
+        "predictions, SM cycles per warp k-step": (predict.COLUMNS, predict.prediction_rows(arch, evidence)),
+        "attribution of the declared comparisons": (attribution.COLUMNS, attribution.attribution_rows(arch, evidence)),
+        "how to read each arm and pair": (guide.COLUMNS, guide.guide_rows(readings.readings(arch, evidence))),
+    }
+
+
+@_app.callback(invoke_without_command=True)
+def explain(
+    ctx: typer.Context,
+    record: list[Path] = _RECORD,
+    arch: str = typer.Option(None, "--arch", metavar="80,90", help="Default: that of the records, else all on file."),
+    fmt: str = _FORMAT,
+) -> None:
+    """Ceilings, predictions with their error, attribution and a reading for each arm; no GPU needed."""
+    if ctx.invoked_subcommand is not None:
+        return
+    from stats.tables import render, to_json
+
+    chosen = _format(fmt)
+    evidence = _evidence(record)
+    archs = _archs(arch, evidence)
+    found = {one: _sections(one, evidence) for one in archs}
+    if chosen == "json":
+        data = {f"sm_{one}": {name: rows for name, (_, rows) in parts.items()} for one, parts in found.items()}
+        sys.stdout.write(to_json(data) + "\n")
+        return
+    for one, parts in found.items():
+        if chosen in ("table", "md"):
+            sys.stdout.write(f"{_basis(one, evidence)}\n\n")
+        for name, (columns, rows) in parts.items():
+            if not rows:
+                continue
+            if chosen in ("table", "md"):
+                sys.stdout.write(f"{'### ' if chosen == 'md' else ''}{name}\n\n")
+            sys.stdout.write(render(columns, rows, chosen) + "\n")
+
+
+@_app.command()
+def claims(
+    record: list[Path] = _RECORD,
+    fmt: str = _FORMAT,
+    out: Path = typer.Option(None, "--out", metavar="FILE.json", help="Also write the verdicts here, as data."),
+) -> None:
+    """A verdict per claim of the draft, from records, machine code and addresses; no GPU needed."""
+    chosen = _format(fmt)
+    from gemm.explain.claims import COLUMNS, claim_rows, claims_json, judge
+    from stats.tables import render
+
+    evidence = _evidence(record)
+    results = judge(evidence)
+    if out is not None:
+        try:
+            out.write_text(claims_json(results, evidence), encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"--out {out}: cannot be written ({error.strerror})") from None
+    text = claims_json(results, evidence) if chosen == "json" else render(COLUMNS, claim_rows(results), chosen)
+    sys.stdout.write(text)
+
+
+@_app.command()
+def stream(
+    device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
+    config: str = typer.Option("stream", "--config", metavar="FILE|NAME", help="A YAML file, or a name in configs/."),
+    processes: int = typer.Option(None, "--processes", help="Fresh processes: the n of every interval."),
+    out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here."),
+    resume: bool = typer.Option(False, "--resume", help="Continue the record in --out."),
+    fmt: str = _FORMAT,
+) -> None:
+    """Measure what L2 gives shared memory in the GEMM's own pattern, a copy's latency and a barrier's cost (GPU)."""
+    chosen = _format(fmt)
+    from gemm.explain.readings import STREAM_COLUMNS, stream_rows
+    from gemm.explain.stream import StreamConfig, run_stream
+    from micro.device import require_gpu
+    from stats.config import load_config, with_overrides
+    from stats.progress import TerminalProgress
+    from stats.tables import render
+
+    settings = load_config(config, StreamConfig)
+    if processes is not None:
+        settings = with_overrides(settings, {"processes": processes})
+    require_gpu(device)
+    record = run_stream(settings, device_index=device, out=out, resume=resume, progress=TerminalProgress())
+    sys.stdout.write(render(STREAM_COLUMNS, stream_rows(record), chosen))

@@ -1,0 +1,65 @@
+"""All twelve verdicts as data and as a table, from records, machine code and addresses.
+
+``results/claims.json`` holds what ``gemm-bench explain claims`` gives for the records in ``results/``; the same
+records give the same file, so a change in it is a change in the evidence. The trap: a record of another kernel would
+prove nothing about this one, so every finding carries the record's source hash.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gemm.explain import claims_gemm, claims_read
+from gemm.explain.evidence import Evidence
+from gemm.explain.finding import ClaimResult
+from stats.tables import Column, to_json
+
+__all__ = ["COLUMNS", "claim_rows", "claims_json", "judge"]
+
+COLUMNS = [
+    Column("number", "#", "d"),
+    Column("claim", "claim", align="left"),
+    Column("verdict", "verdict", align="left"),
+    Column("a100", "A100", align="left"),
+    Column("figure", "figure", align="left"),
+    Column("right", "what is right", align="left"),
+]
+_JUDGES = (
+    claims_read.claim_1,
+    claims_read.claim_2,
+    claims_read.claim_3,
+    claims_read.claim_4,
+    claims_read.claim_5,
+    claims_read.claim_6,
+    claims_read.claim_7,
+    claims_gemm.claim_8,
+    claims_gemm.claim_9,
+    claims_gemm.claim_10,
+    claims_gemm.claim_11,
+    claims_gemm.claim_12,
+)
+
+
+def judge(evidence: Evidence) -> list[ClaimResult]:
+    """A verdict per claim, in the order of the design's section 9."""
+    return [one(evidence) for one in _JUDGES]
+
+
+def claim_rows(results: list[ClaimResult]) -> list[dict[str, Any]]:
+    """One row per claim: verdict here and for A100, the figures, what is right, and the findings behind them."""
+    return [result.as_data() for result in results]
+
+
+def claims_json(results: list[ClaimResult], evidence: Evidence) -> str:
+    """The file's text: records used with their source hashes, then the claims."""
+    used = sorted({(r.name, r.header.tool, r.header.source_hash) for r in evidence.records()})
+    return (
+        to_json(
+            {
+                "device": evidence.device,
+                "records": [{"name": name, "tool": tool, "source_hash": digest} for name, tool, digest in used],
+                "claims": [result.as_data() for result in results],
+            }
+        )
+        + "\n"
+    )

@@ -1,0 +1,185 @@
+"""Claims 8 to 12 of the draft: the read path in the GEMM, its epilogue, its pipeline, shared memory, counters.
+
+Effects are those of the declared comparisons in SM cycles with their intervals; a verdict needs the whole interval on
+one side of the claim's bound, else the record does not decide. For A100 the simulator predicts. The trap: a GEMM that
+is equally slow in all variants hides the read path without proving that it costs nothing.
+"""
+
+from __future__ import annotations
+
+from gemm.explain.effects import effect
+from gemm.explain.evidence import Evidence
+from gemm.explain.figures import machine_for
+from gemm.explain.finding import A100, ClaimResult, Finding, Verdict, place, record_name, result_of, untestable
+from gemm.explain.predict import predict_gemm
+from gemm.variants import Kernel, Wait
+from micro.layout import layout
+from micro.variants import VARIANTS
+from stats.errors import BenchError
+
+__all__ = ["claim_8", "claim_9", "claim_10", "claim_11", "claim_12"]
+
+_SINGLE_BUFFER_PERCENT = 2.0  # how near to STAGES=1 "degrades to a single buffer" must come
+_STATIC_LIMIT_BYTES = 48 * 1024  # per block without the opt-in (CUDA C++ Programming Guide, "Shared Memory")
+_PREDICT = "gemm-bench explain --arch 80"
+
+
+def _text(found: tuple[float, float, float]) -> str:
+    return f"{found[0]:+.2f} % [{found[1]:+.2f}, {found[2]:+.2f}]"
+
+
+def _bounded(found: list[tuple[float, float, float]], bound_percent: float) -> Verdict:
+    """Confirmed: every interval inside ±bound. Refuted: one wholly beyond it. Else the record does not decide."""
+    if any(low > bound_percent or high < -bound_percent for _, low, high in found):
+        return Verdict.REFUTED
+    if all(-bound_percent <= low and high <= bound_percent for _, low, high in found):
+        return Verdict.CONFIRMED
+    return Verdict.NOT_TESTABLE
+
+
+def _predicted(kernel: Kernel, arch: int, evidence: Evidence) -> float:
+    own = evidence if evidence.arch == arch else Evidence()
+    machine = machine_for(arch, own, variant=kernel.variant)
+    return predict_gemm(kernel, machine, blocks_per_sm=2).cycles_per_kstep
+
+
+def claim_8(evidence: Evidence) -> ClaimResult:
+    """A1 against A3 (the whole) and A2 against A2L (the instruction alone)."""
+    pairs = (("A1", "A3"), ("A2", "A2L"))
+    command = "gemm-bench --config ladder-a"
+    findings = []
+    record = evidence.gemm_record(*VARIANTS)
+    effects = {pair: effect(record, *pair) for pair in pairs} if record else {}
+    known = {pair: found for pair, found in effects.items() if found}
+    if record is None or len(known) < len(pairs):
+        findings.append(
+            untestable(place(evidence), "measured", "no GEMM record with an interval for both pairs", command)
+        )
+    else:
+        figure = "; ".join(f"{a} against {b} {_text(found)}" for (a, b), found in known.items())
+        verdict = _bounded(list(known.values()), 5)
+        findings.append(Finding(place(evidence), "measured", verdict, figure, command, record_name(record)))
+    try:
+        own = {v: _predicted(Kernel(v), 80, evidence) for v in VARIANTS}
+        ratios = {pair: 100 * (own[pair[0]] / own[pair[1]] - 1) for pair in pairs}
+        figure = "; ".join(f"{a} against {b} {ratio:+.0f} %" for (a, b), ratio in ratios.items())
+        verdict = Verdict.REFUTED if any(abs(ratio) > 5 for ratio in ratios.values()) else Verdict.CONFIRMED
+        findings.append(Finding(A100, "prediction", verdict, figure, _PREDICT))
+    except BenchError as error:
+        findings.append(untestable(A100, "prediction", str(error), _PREDICT))
+    return result_of(8, findings)
+
+
+def claim_9(evidence: Evidence) -> ClaimResult:
+    """The simple epilogue against the staged one, all four variants."""
+    pairs = [(v, f"{v}/staged") for v in VARIANTS]
+    command = "gemm-bench --config epilogue"
+    record = evidence.gemm_record(*(arm for pair in pairs for arm in pair))
+    found = [effect(record, *pair) for pair in pairs] if record else []
+    known = [one for one in found if one]
+    if record is None or len(known) < len(pairs):
+        finding = untestable(
+            place(evidence), "measured", "no GEMM record holds simple and staged with intervals", command
+        )
+    else:
+        # Only a simple epilogue that is slower than the staged one contradicts the claim.
+        cost = [(mean, max(low, 0.0), max(high, 0.0)) for mean, low, high in known]
+        figure = "simple against staged: " + "; ".join(
+            f"{a} {_text(e)}" for (a, _), e in zip(pairs, known, strict=True)
+        )
+        finding = Finding(place(evidence), "measured", _bounded(cost, 1), figure, command, record_name(record))
+    other = untestable(A100, "prediction", "the simulator holds the main loop only", _PREDICT)
+    return result_of(9, (finding, other))
+
+
+def claim_10(evidence: Evidence) -> ClaimResult:
+    """wait_group<0> at three stages beside rings of three, two and one stages."""
+    command = "gemm-bench --config wait-all"
+    findings = []
+    arms = ("A3/wait_all", "A3", "A3/stages=2", "A3/stages=1")
+    record = evidence.gemm_record(*arms)
+    effects = {other: effect(record, arms[0], other) for other in arms[1:]} if record else {}
+    known = {other: found for other, found in effects.items() if found}
+    if record is None or len(known) < 3:
+        findings.append(untestable(place(evidence), "measured", f"no GEMM record holds {', '.join(arms)}", command))
+    else:
+        verdict = _bounded([known["A3/stages=1"]], _SINGLE_BUFFER_PERCENT)
+        figure = "A3 with wait_group<0> against " + "; ".join(f"{other} {_text(e)}" for other, e in known.items())
+        findings.append(Finding(place(evidence), "measured", verdict, figure, command, record_name(record)))
+    try:
+        kernels = {
+            "wait_group<0>": Kernel("A3", wait=Wait.ALL),
+            "STAGES=3": Kernel("A3"),
+            "STAGES=2": Kernel("A3", stages=2),
+            "STAGES=1": Kernel("A3", stages=1),
+        }
+        cycles = {name: _predicted(kernel, 80, evidence) for name, kernel in kernels.items()}
+        near = abs(cycles["wait_group<0>"] / cycles["STAGES=1"] - 1) * 100 <= _SINGLE_BUFFER_PERCENT
+        figure = "cycles per warp k-step: " + ", ".join(f"{name} {value:.1f}" for name, value in cycles.items())
+        verdict = Verdict.CONFIRMED if near else Verdict.REFUTED
+        findings.append(Finding(A100, "prediction", verdict, figure, _PREDICT))
+    except BenchError as error:
+        findings.append(untestable(A100, "prediction", str(error), _PREDICT))
+    return result_of(10, findings)
+
+
+def claim_11(evidence: Evidence) -> ClaimResult:
+    """Bytes by the layout; the need for the opt-in by launches with and without it in the stream run."""
+    needed = 4 * layout().constants.stage_bytes
+    ok = needed == 64 * 1024 and needed > _STATIC_LIMIT_BYTES
+    findings = [
+        Finding(
+            "every architecture",
+            "addresses",
+            Verdict.CONFIRMED if ok else Verdict.REFUTED,
+            f"4 stages take {needed} bytes, above the {_STATIC_LIMIT_BYTES} that a launch gets without the attribute",
+            "gemm-bench sass",
+        )
+    ]
+    command = "gemm-bench explain stream"
+    facts = evidence.stream.header.arms[0].static if evidence.stream else {}
+    without, with_it = (facts.get(f"launch_{needed}_bytes_{word}_opt_in") for word in ("without", "with"))
+    if without is None:
+        findings.append(untestable(place(evidence), "measured", "no stream run tried the launches", command))
+    else:
+        verdict = Verdict.CONFIRMED if with_it and not without else Verdict.REFUTED
+        said = {True: "succeeds", False: "fails"}
+        outcome = f"{said[bool(without)]} without the attribute and {said[bool(with_it)]} with it"
+        figure = f"a launch with {needed} bytes {outcome}"
+        findings.append(Finding(place(evidence), "measured", verdict, figure, command, record_name(evidence.stream)))
+    findings.append(
+        Finding(
+            A100, "prediction", Verdict.CONFIRMED if ok else Verdict.REFUTED, "the limit is the same on sm_80", _PREDICT
+        )
+    )
+    return result_of(11, findings)
+
+
+def claim_12(evidence: Evidence) -> ClaimResult:
+    """Which of the draft's counter names exist on this chip, and whether counts are what the kernels had to show."""
+    command = "micro-bench counters; gemm-bench counters"
+    findings = []
+    for path, data in evidence.counters:
+        drafts = data.get("drafts", [])
+        absent = [row["name"] for row in drafts if not row["exists"]]
+        counted, off = 0, []
+        for metric in data.get("metrics", []):
+            for launch in data.get("launches", []):
+                value = launch.get("counted", {}).get(metric["key"])
+                expected = [part.get(metric["predicted"]) for part in launch.get("predicted", {}).values()]
+                if metric["predicted"] is None or value is None or not any(e is not None for e in expected):
+                    continue
+                counted += 1
+                if value != sum(e or 0 for e in expected):
+                    off.append(f"{launch['arm']} {metric['key']}")
+        present = ", ".join(row["name"] for row in drafts if row["exists"]) or "none"
+        agree = f"{counted - len(off)} of {counted} counts as predicted"
+        figure = f"exist: {present}; absent: {', '.join(absent) or 'none'}; {agree}"
+        verdict = Verdict.REFUTED if absent else Verdict.CONFIRMED if drafts else Verdict.NOT_TESTABLE
+        device = data.get("device", {}).get("name", "unknown device")
+        findings.append(Finding(device, "measured", verdict, figure, command, path.name))
+    if not findings:
+        findings.append(
+            untestable(place(evidence), "measured", "no record of counters (ncu absent or not permitted)", command)
+        )
+    return result_of(12, findings)

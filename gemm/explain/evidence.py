@@ -1,0 +1,166 @@
+"""Which records speak about this GPU, and what does each say: cycles per warp k-step with an interval?
+
+Records are told by their tool: the micro-benchmark by blocks per SM, the GEMM, the stream run, the instruction
+benchmark, counters. Newer records win. The trap: figures of two GPUs in one explanation explain neither, so records
+of several devices are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from micro.arm_names import MMA_ARM, Work, arm_name
+from stats.errors import UserError
+from stats.levels import Level, arm_level
+from stats.records import CellRow, Record, read_record
+
+if TYPE_CHECKING:
+    from gemm.variants import Kernel
+
+__all__ = ["Evidence", "gather", "warp_ksteps_per_sm"]
+
+MICRO, GEMM, STREAM, INSTRUCTIONS = "micro-bench", "gemm-bench", "gemm-bench explain stream", "micro-bench instructions"
+_WARPS_PER_BLOCK, _MMA_K, _BLOCK_TILE = 8, 16, 128  # of layout.cuh; a test holds them equal
+
+
+def warp_ksteps_per_sm(m: int, n: int, k: int, sm_count: int) -> float:
+    """Warp k-steps that an SM does on average in one launch of the GEMM."""
+    return (m // _BLOCK_TILE) * (n // _BLOCK_TILE) * _WARPS_PER_BLOCK * (k // _MMA_K) / sm_count
+
+
+@dataclass
+class Evidence:
+    """Records of one GPU, newest first within each kind."""
+
+    micro: dict[int, Record] = field(default_factory=dict)  # blocks per SM -> record
+    gemm: list[Record] = field(default_factory=list)
+    stream: Record | None = None
+    instructions: Record | None = None
+    counters: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)
+
+    def records(self) -> Iterator[Record]:
+        """All records of trials."""
+        yield from self.micro.values()
+        yield from self.gemm
+        yield from (record for record in (self.stream, self.instructions) if record is not None)
+
+    @property
+    def device(self) -> str | None:
+        """Name of the GPU, None without records."""
+        return next((r.header.device.name for r in self.records() if r.header.device), None)
+
+    @property
+    def arch(self) -> int | None:
+        """80, 90, ...; None without records."""
+        found = next((r.header.device for r in self.records() if r.header.device), None)
+        return int(found.compute_capability.replace(".", "")) if found else None
+
+    @property
+    def sm_count(self) -> int | None:
+        """SMs of the GPU."""
+        return next((r.header.device.sm_count for r in self.records() if r.header.device), None)
+
+    def micro_level(self, variant: str, work: Work, blocks: int = 2, swizzle: bool = True) -> Level | None:
+        """SM cycles per warp k-step of a micro arm, None where no record holds it."""
+        record = self.micro.get(blocks)
+        name = MMA_ARM if work is Work.MMA else arm_name(variant, swizzle, work)
+        return _level(record, name, lambda cell: float(cell.values.get("cycles_per_kstep", math.nan)))
+
+    def stream_level(self, arm: str, figure: str) -> Level | None:
+        """A figure of the stream run."""
+        return _level(self.stream, arm, lambda cell: float(cell.values.get(figure, math.nan)))
+
+    def instruction_level(self, arm: str) -> Level | None:
+        """SM cycles per instruction of the instruction benchmark."""
+        return _level(self.instructions, arm, lambda cell: float(cell.values.get("cycles_per_instruction", math.nan)))
+
+    def gemm_record(self, *arms: str, shape: tuple[int, int, int] = (4096, 4096, 4096)) -> Record | None:
+        """The newest hot-L2 GEMM record of this shape that holds all these arms."""
+        for record in self.gemm:
+            workload = record.header.workload
+            same = tuple(workload.get(key) for key in "mnk") == shape and record.header.l2_mode == "hot"
+            if same and set(arms) <= {cell.arm for cell in record.cells}:
+                return record
+        return None
+
+    def gemm_level(self, arm: str, record: Record | None = None) -> Level | None:
+        """SM cycles per warp k-step of a GEMM arm, waves and epilogue included."""
+        record = record or self.gemm_record(arm)
+        if record is None or record.header.device is None:
+            return None
+        workload = record.header.workload
+        ksteps = warp_ksteps_per_sm(workload["m"], workload["n"], workload["k"], record.header.device.sm_count)
+        return _level(record, arm, lambda cell: cell.sm_cycles / cell.launches / ksteps)
+
+    def resident_blocks(self, kernel: Kernel) -> int:
+        """Blocks per SM as a record read them back, else what the launch bounds ask for."""
+        for record in self.gemm:
+            for arm in record.header.arms:
+                if arm.name == kernel.name and "resident_blocks" in arm.static:
+                    return int(arm.static["resident_blocks"])
+        return kernel.blocks_per_sm
+
+
+def _level(record: Record | None, arm: str, figure: Callable[[CellRow], float]) -> Level | None:
+    if record is None or not any(cell.arm == arm for cell in record.cells):
+        return None
+    level = arm_level(record, arm, figure)
+    return None if math.isnan(level.mean) else level
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted([*path.glob("*.jsonl"), *path.glob("*.json")])
+        else:
+            yield path
+
+
+def _counters(path: Path) -> dict[str, Any] | None:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) and data.get("kind") == "counters" else None
+
+
+def gather(paths: Sequence[Path], *, named: bool) -> Evidence:
+    """Read records from files and folders. ``named``: a person named them, so one that is no record is an error.
+
+    Raises UserError for unreadable files and for records of more than one GPU.
+    """
+    found = Evidence()
+    records = []
+    for path in _files(paths):
+        if path.suffix == ".json":
+            counters = _counters(path)
+            if counters is not None:
+                found.counters.append((path, counters))
+            elif named and path in paths:
+                raise UserError(f"{path}: neither a record nor counters; give .jsonl records or a counters .json")
+            continue
+        try:
+            records.append(read_record(path))
+        except UserError:
+            if named:
+                raise
+    records.sort(key=lambda record: record.header.created_utc, reverse=True)
+    for record in records:
+        tool = record.header.tool
+        if tool == MICRO:
+            found.micro.setdefault(int(record.header.workload.get("blocks_per_sm", 2)), record)
+        elif tool == GEMM:
+            found.gemm.append(record)
+        elif tool == STREAM:
+            found.stream = found.stream or record
+        elif tool == INSTRUCTIONS:
+            found.instructions = found.instructions or record
+    devices = {r.header.device.name for r in found.records() if r.header.device}
+    if len(devices) > 1:
+        raise UserError(f"records of several GPUs ({', '.join(sorted(devices))}): give those of one with --record")
+    return found

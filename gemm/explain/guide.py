@@ -1,0 +1,104 @@
+"""How is a record to be read? One of a few named situations per arm and pair, and the rule that chose it.
+
+The draft's reading guide (its section 2.4) as rules over measured figures: L, M, T of the micro-benchmark, the GEMM's
+cycles and its ceilings. A ceiling explains a time when it is at least EXPLAINS of it; of several the highest counts.
+The trap: "hidden" is claimed only where an interval allows it, so an arm without one is not resolved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from stats.levels import Level
+from stats.tables import Column
+
+__all__ = ["COLUMNS", "EXPLAINS", "Reading", "Situation", "guide_rows", "read_pair", "read_time"]
+
+EXPLAINS = 0.90  # share of a time that a ceiling must reach to explain it
+COLUMNS = [
+    Column("arm", "arm or pair", align="left"),
+    Column("measured", "measured"),
+    Column("situation", "situation", align="left"),
+    Column("rule", "rule", align="left"),
+]
+
+
+class Situation(str, Enum):
+    """What explains a measured time."""
+
+    TENSOR = "hidden by tensor"
+    PORT = "bound by the port"
+    ISSUE = "bound by issue"
+    L2 = "bound by L2"
+    NOT_RESOLVED = "not resolved"
+
+
+_OF = {"tensor": Situation.TENSOR, "port": Situation.PORT, "issue": Situation.ISSUE, "L2": Situation.L2}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A situation and, in one sentence with its figures, the rule that chose it."""
+
+    situation: Situation
+    rule: str
+
+
+def read_time(measured: Level | None, ceilings: dict[str, float]) -> Reading:
+    """The situation of a time from its ceilings (tensor, port, issue, L2; all in the unit of ``measured``).
+
+    The ceiling that is the highest must reach EXPLAINS of the upper end of the interval; the time's lower end must not
+    lie more than 2 % below it, for then the ceiling itself is wrong.
+    """
+    if measured is None or measured.half_width != measured.half_width:
+        return Reading(Situation.NOT_RESOLVED, "no interval: fewer than two processes or batches")
+    name, cycles = max(ceilings.items(), key=lambda item: item[1])
+    if measured.low < 0.98 * cycles:
+        return Reading(
+            Situation.NOT_RESOLVED, f"measured {measured.mean:.2f} is below its own {name} ceiling of {cycles:.2f}"
+        )
+    share = cycles / measured.high
+    if share >= EXPLAINS:
+        return Reading(_OF[name], f"{name} {cycles:.2f} is the highest ceiling and {100 * share:.0f} % of the time")
+    listed = ", ".join(f"{key} {value:.2f}" for key, value in sorted(ceilings.items(), key=lambda i: -i[1]))
+    return Reading(
+        Situation.NOT_RESOLVED,
+        f"the highest ceiling is {100 * share:.0f} % of the time, below {100 * EXPLAINS:.0f} % ({listed}): "
+        "latency and barriers, or what no ceiling here counts",
+    )
+
+
+def read_pair(effect: tuple[float, float, float] | None, a: Reading, b: Reading, margin_percent: float) -> Reading:
+    """The situation of a comparison from its effect (a against b: per cent, low, high) and the readings of its arms.
+
+    An effect inside the margin is hidden by, or bound by, what binds both arms; an effect on one side of zero belongs
+    to what binds the slower arm; anything else is not resolved.
+    """
+    if effect is None:
+        return Reading(Situation.NOT_RESOLVED, "no interval for this comparison")
+    mean, low, high = effect
+    said, margin = f"{mean:+.2f} % [{low:+.2f}, {high:+.2f}]", f"±{margin_percent:g} %"
+    if -margin_percent < low and high < margin_percent:
+        if a.situation is b.situation:
+            return Reading(a.situation, f"{said} lies inside {margin}, and both arms are {a.situation.value}")
+        return Reading(Situation.NOT_RESOLVED, f"{said} lies inside {margin}, but different things bind the arms")
+    if low > 0 or high < 0:
+        slower = a if mean > 0 else b
+        return Reading(slower.situation, f"{said}; the slower arm: {slower.rule}")
+    return Reading(Situation.NOT_RESOLVED, f"{said} straddles zero and leaves {margin}: more processes needed")
+
+
+def guide_rows(read: Sequence[tuple[str, Level | None, Reading]]) -> list[dict[str, Any]]:
+    """One row per (arm or pair, measured level, reading)."""
+    return [
+        {
+            "arm": arm,
+            "measured": level.text() if level else None,
+            "situation": reading.situation.value,
+            "rule": reading.rule,
+        }
+        for arm, level, reading in read
+    ]

@@ -1,0 +1,140 @@
+"""Which program does a kernel of the suite run: compiled, disassembled, its loop found, its accesses given wavefronts?
+
+A cubin is compiled per architecture (nvcc, no GPU); the micro and the GEMM kernel are told by their template
+arguments. Wavefronts of a load come from the bank model over ``layout.cuh``: all loads of one form in a variant cost
+the same, and that is checked. The trap: a record says which schedule and launch bounds ran, and each has its own
+machine code.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gemm.explain.path import steady_pass
+from gemm.explain.program import Control, Program, read_cubin, to_ops
+from gemm.library import INCLUDE_DIRS, sources
+from gemm.variants import Epilogue, Kernel, LoadMode, Schedule, Wait
+from micro.banks import kstep_wavefronts, tile_store
+from micro.build import CUDA_DIR as MICRO_CUDA_DIR
+from micro.build import compile_cubin
+from micro.cubin import parse_instance
+from micro.layout import layout
+from micro.loops import main_loop
+from micro.sass import Function, Instruction, SassError
+from micro.variants import VARIANTS, Variant
+
+__all__ = ["WORKS", "gemm_program", "micro_program"]
+
+WORKS = ("load", "load+mma", "mma")  # in the order of Work in micro.cu
+_FORMS = {"ld.shared.b32": "LDS", "ld.shared.b16": "LDS.U16", "ldmatrix.x4": "LDSM.4"}
+
+_Compiled = tuple[Function, dict[int, Control]]
+
+
+def _forms(variant: Variant, swizzle: bool) -> Mapping[str, int]:
+    """Wavefronts of each form of load: ``LDS``, ``LDS.U16``, ``LDSM.4``, ``LDSM.2``. Raises SassError if one varies."""
+    found: dict[str, int] = {}
+    for load in kstep_wavefronts(variant, swizzle).loads:
+        form, cost = _FORMS.get(load.instruction, "LDSM.2"), load.wavefronts.total
+        if found.setdefault(form, cost) != cost:
+            raise SassError(f"{variant.name}: loads of form {form} take {found[form]} and {cost} wavefronts")
+    return found
+
+
+def _form_of(instruction: Instruction) -> str:
+    if instruction.base == "LDS":
+        return "LDS.U16" if "U16" in instruction.modifiers else "LDS"
+    return f"LDSM.{'4' if '4' in instruction.modifiers else '2' if '2' in instruction.modifiers else '1'}"
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """Wavefronts of the accesses of one variant."""
+
+    variant: Variant
+    forms: Mapping[str, int]
+    per_store: int
+
+    def of(self, instruction: Instruction) -> int:
+        if instruction.base not in ("LDS", "LDSM"):
+            return self.per_store
+        form = _form_of(instruction)
+        if form not in self.forms:
+            raise SassError(f"{instruction.opcode} is no load of variant {self.variant.name}")
+        return self.forms[form]
+
+
+def _program(name: str, compiled: _Compiled, variant: Variant, swizzle: bool, *, loads_only: bool = False) -> Program:
+    function, controls = compiled
+    sizes = layout().constants
+    tile = tile_store(variant, swizzle)
+    costs = _Costs(variant, _forms(variant, swizzle), tile.total // len(tile.stores))
+
+    def holds(instruction: Instruction) -> bool:
+        return instruction.guard != "!PT" and instruction.base in (("LDS", "LDSM") if loads_only else ("HMMA",))
+
+    loop = main_loop(function, holds, "a load" if loads_only else "an mma")
+    ops = to_ops(steady_pass(loop), controls, costs.of)
+    counted = sum(op.kind == ("load" if loads_only else "mma") for op in ops)
+    per_kstep = len(kstep_wavefronts(variant, swizzle).loads) if loads_only else sizes.m_fragments * sizes.n_fragments
+    if not counted or counted % per_kstep:
+        raise SassError(f"{name}: the loop holds {counted} of what a k-step has {per_kstep} of")
+    return Program(name, function.arch, ops, counted // per_kstep)
+
+
+def _variant(mode: int | str, b_layout: int | str) -> Variant:
+    return next(v for v in VARIANTS.values() if (v.read_mode, v.b_layout) == (mode, b_layout))
+
+
+@functools.cache
+def _micro_functions(arch: int) -> dict[tuple[str, bool, str], _Compiled]:
+    found = {}
+    for function, controls in read_cubin(compile_cubin(MICRO_CUDA_DIR / "micro.cu", arch)):
+        instance = parse_instance(function.name, "micro_kernel")
+        if instance is not None:
+            mode, b_layout, swizzle, work = instance.arguments
+            found[_variant(mode, b_layout).name, bool(swizzle), WORKS[int(work)]] = (function, controls)
+    return found
+
+
+@functools.cache
+def micro_program(variant: str, work: str, arch: int, swizzle: bool = True) -> Program:
+    """The loop of the micro kernel; ``work`` is one of WORKS. Raises UserError without nvcc or disassembler."""
+    compiled = _micro_functions(arch)[variant, swizzle, work]
+    name = f"micro {variant}:{work} sm_{arch}"
+    return _program(name, compiled, VARIANTS[variant], swizzle, loads_only=work == "load")
+
+
+def _kernel_of(arguments: tuple[int | str, ...]) -> Kernel:
+    dtype, mode, b_layout, load, stages, swizzle, epilogue, schedule, wait, blocks = arguments
+    return Kernel(
+        variant=_variant(mode, b_layout).name,
+        dtype="bf16" if "bfloat16" in str(dtype) else "fp16",
+        load_mode=LoadMode(int(load)),
+        stages=int(stages),
+        swizzle=bool(swizzle),
+        epilogue=Epilogue(int(epilogue)),
+        schedule=Schedule(int(schedule)),
+        wait=Wait(int(wait)),
+        blocks_per_sm=int(blocks),
+    )
+
+
+@functools.cache
+def _gemm_functions(arch: int, source: Path) -> dict[Kernel, _Compiled]:
+    found = {}
+    for function, controls in read_cubin(compile_cubin(source, arch, include_dirs=INCLUDE_DIRS)):
+        instance = parse_instance(function.name, "gemm_kernel")
+        if instance is not None:
+            found[_kernel_of(instance.arguments)] = (function, controls)
+    return found
+
+
+@functools.cache
+def gemm_program(kernel: Kernel, arch: int) -> Program:
+    """The steady pass of a GEMM kernel's main loop. Raises UserError for a kernel that is not built."""
+    compiled = _gemm_functions(arch, sources([kernel])[-1])[kernel]
+    return _program(f"gemm {kernel.name} sm_{arch}", compiled, VARIANTS[kernel.variant], kernel.swizzle)

@@ -1,0 +1,108 @@
+"""What does one SM do in a cycle, per architecture? The parameters of the simulator, each with its source.
+
+Few are free: the interval and the latencies come from the suite's own instruction measurements where a record is
+given (``measured``), else from the table, whose every entry names who published it. None is fitted to a GEMM figure,
+since those are what the simulator predicts. The trap: a published latency depends on the method, so a figure says
+which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from stats.errors import UserError
+
+__all__ = ["MACHINES", "Machine", "Policy", "machine"]
+
+Policy = Literal["greedy_oldest", "round_robin", "oldest"]
+SUB_PARTITIONS = 4
+FMA_PER_MMA = 16 * 8 * 16
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One SM. Intervals are cycles between two issues of a sub-partition to the same pipe; latencies are cycles."""
+
+    arch: int
+    mma_interval_cycles: float  # m16n8k16 per sub-partition
+    load_latency_cycles: float  # conflict-free ld.shared.b32, issue to the dependent issue
+    wavefront_latency_cycles: float  # what one more wavefront of the same access adds to its latency
+    l2_latency_cycles: float  # cp.async issue to data in shared memory, an L2 hit
+    l2_bytes_per_clk: float  # per SM, with every SM reading
+    clock_mhz: float  # boost clock, only to turn times into cycles
+    sm_count: int
+    load_interval_cycles: float = 4  # one memory instruction per sub-partition: 8 load/store lanes of 32
+    queue_depth: int = 8  # memory instructions a sub-partition holds between issue and address unit
+    alu_interval_cycles: float = 2  # 16 lanes per sub-partition
+    barrier_cycles: float = 20  # last arrival to the first issue after it
+    other_latency_cycles: float = 30  # constant loads and the like
+    policy: Policy = "greedy_oldest"
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def mma_cycles_per_kstep(self) -> float:
+        """SM cycles of the 16 mma of a warp k-step when the four tensor pipes are always busy."""
+        return 16 * self.mma_interval_cycles / SUB_PARTITIONS
+
+    def measured(self, figures: Mapping[str, Any], source: str) -> Machine:
+        """This machine with figures (field name -> value) that ``source`` measured."""
+        return replace(self, **figures, sources={**self.sources, **dict.fromkeys(figures, source)})
+
+
+_STRUCTURE = {
+    "load_interval_cycles": "8 load/store lanes per sub-partition (A100 and H100 whitepapers)",
+    "queue_depth": "assumed; 2 to 16 move load-only by 1 %, load+mma by 6 %",
+    "alu_interval_cycles": "16 integer lanes per sub-partition (CUDA C++ Programming Guide, throughput table)",
+    "barrier_cycles": "assumed",
+    "other_latency_cycles": "assumed",
+    "policy": "greedy, then oldest (Huerta et al. 2025, arXiv 2503.20481, find greedy scheduling)",
+}
+
+MACHINES: dict[int, Machine] = {
+    80: Machine(
+        arch=80,
+        mma_interval_cycles=8,
+        load_latency_cycles=23.1,
+        wavefront_latency_cycles=2,
+        l2_latency_cycles=290,
+        l2_bytes_per_clk=47.4,
+        clock_mhz=1410,
+        sm_count=108,
+        sources=_STRUCTURE
+        | {
+            "mma_interval_cycles": "1024 FMA/clk/SM (A100 whitepaper); Sun et al. 2022, table 3, measured 1004",
+            "load_latency_cycles": "Sun et al. 2022, tables 9 and 10",
+            "wavefront_latency_cycles": "Sun et al. 2022, tables 9 and 10: 23, 25, 29, 37 cycles for 1, 2, 4, 8 ways",
+            "l2_latency_cycles": "assumed",
+            "l2_bytes_per_clk": "5120 B/clk of L2 over 108 SMs (A100 whitepaper)",
+        },
+    ),
+    90: Machine(
+        arch=90,
+        mma_interval_cycles=6,
+        load_latency_cycles=29,
+        wavefront_latency_cycles=2,
+        l2_latency_cycles=330,
+        l2_bytes_per_clk=40,
+        clock_mhz=1755,
+        sm_count=132,
+        sources=_STRUCTURE
+        | {
+            "mma_interval_cycles": "the issue distance that ptxas writes for sm_90",
+            "load_latency_cycles": "Luo et al., arXiv 2402.13499, table 3 (pointer chase)",
+            "wavefront_latency_cycles": "as on A100",
+            "l2_latency_cycles": "assumed",
+            "l2_bytes_per_clk": "assumed",
+        },
+    ),
+}
+
+
+def machine(arch: int) -> Machine:
+    """The table's machine for sm_``arch``. Raises UserError where the table has none."""
+    if arch not in MACHINES:
+        known = ", ".join(f"sm_{a}" for a in MACHINES)
+        raise UserError(f"sm_{arch}: no simulator parameters on file; choose from {known}")
+    return MACHINES[arch]

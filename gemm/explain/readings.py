@@ -1,0 +1,76 @@
+"""Which arms and pairs of the records can be read, and against which ceilings each?
+
+Micro load+mma: tensor (M), port (L), issue. GEMM: tensor, port with the copies, L2, issue. Pairs: those of the ladder.
+The stream run has its own table. The trap: a ceiling and the time that it explains must come from the same residency.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gemm.explain.effects import effect
+from gemm.explain.evidence import Evidence
+from gemm.explain.guide import Reading, read_pair, read_time
+from gemm.explain.kernels import micro_program
+from gemm.explain.machine import SUB_PARTITIONS
+from gemm.explain.roofline import roofline
+from gemm.variants import LADDER_PAIRS, Kernel
+from micro.arm_names import Work
+from micro.variants import VARIANTS
+from stats.levels import Level, arm_level
+from stats.records import Record
+from stats.tables import Column
+
+__all__ = ["STREAM_COLUMNS", "readings", "stream_rows"]
+
+STREAM_COLUMNS = [
+    Column("arm", "arm", align="left"),
+    Column("bytes_per_clk_per_sm", "B/clk/SM"),
+    Column("cycles_per_kstep", "cycles per warp k-step"),
+    Column("cycles", "cycles each"),
+]
+
+
+def readings(arch: int, evidence: Evidence) -> list[tuple[str, Level | None, Reading]]:
+    """(name, measured level, reading) for load+mma arms, GEMM arms and the ladder's pairs in records of sm_``arch``."""
+    if evidence.arch != arch:
+        return []
+    found: list[tuple[str, Level | None, Reading]] = []
+    for blocks in sorted(evidence.micro, reverse=True):
+        for variant in VARIANTS:
+            both = evidence.micro_level(variant, Work.LOAD_MMA, blocks)
+            load = evidence.micro_level(variant, Work.LOAD, blocks)
+            mma = evidence.micro_level(variant, Work.MMA, blocks)
+            if both and load and mma:
+                program = micro_program(variant, "load+mma", arch)
+                issue = len(program.ops) / program.ksteps / SUB_PARTITIONS
+                ceilings = {"tensor": mma.mean, "port": load.mean, "issue": issue}
+                found.append((f"micro {variant}:load+mma, {blocks} blocks/SM", both, read_time(both, ceilings)))
+    read: dict[str, Reading] = {}
+    for variant in VARIANTS:
+        level = evidence.gemm_level(variant)
+        if level:
+            ceilings = {c.name: c.cycles for c in roofline(Kernel(variant), arch, evidence).ceilings}
+            read[variant] = read_time(level, ceilings)
+            found.append((f"gemm {variant}", level, read[variant]))
+    for a, b in LADDER_PAIRS:
+        record = evidence.gemm_record(a, b)
+        if record and {a, b} <= set(read):
+            reading = read_pair(effect(record, a, b), read[a], read[b], record.header.margin_percent)
+            found.append((f"gemm {a} against {b}", None, reading))
+    return found
+
+
+def stream_rows(record: Record) -> list[dict[str, Any]]:
+    """One row per arm of a stream run."""
+    rows = []
+    for arm in record.arm_names:
+        row: dict[str, Any] = {"arm": arm}
+        for key in ("bytes_per_clk_per_sm", "cycles_per_kstep", "cp_async_latency_cycles", "barrier_cycles"):
+            level = arm_level(record, arm, lambda cell, key=key: float(cell.values.get(key, math.nan)))  # type: ignore[misc]
+            if not math.isnan(level.mean):
+                row["cycles" if key.endswith("_cycles") else key] = level.text()
+                row[f"{key}_mean"] = level.mean
+        rows.append(row)
+    return rows

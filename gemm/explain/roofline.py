@@ -1,0 +1,154 @@
+"""Which ceiling binds a variant: tensor, shared-memory port, L2, issue, or none of them but waiting?
+
+Everything in SM cycles per warp k-step, so that ceilings compare with each other and with the GEMM. tensor: mma-only;
+port: load-only plus the copies' stores; L2: the copies alone; issue: instructions over four schedulers. Each is
+measured where a record holds it, else from the table. The trap: ceilings are lower bounds and their maximum is no
+prediction; what the simulator adds to it is barriers, latency and collisions, shown as waiting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gemm.explain.evidence import Evidence
+from gemm.explain.figures import machine_for
+from gemm.explain.kernels import gemm_program
+from gemm.explain.machine import SUB_PARTITIONS, Machine
+from gemm.explain.predict import predict_gemm
+from gemm.variants import Kernel
+from micro.arm_names import Work
+from micro.banks import kstep_wavefronts, tile_store
+from micro.layout import layout
+from micro.variants import VARIANTS, BLayout
+from stats.tables import Column
+
+__all__ = ["COLUMNS", "Ceiling", "Roofline", "roofline", "roofline_rows"]
+
+WAITING_SHARE = 0.15  # of the GEMM's cycles above the highest ceiling: beyond it waiting binds, not a ceiling
+COLUMNS = [
+    Column("arch", "sm", "d"),
+    Column("kernel", "kernel", align="left"),
+    Column("tensor", "tensor", ".2f"),
+    Column("port_loads", "port: loads", ".2f"),
+    Column("port_copies", "port: copies", ".2f"),
+    Column("port", "port", ".2f"),
+    Column("l2", "L2", ".2f"),
+    Column("issue", "issue", ".2f"),
+    Column("waiting", "waiting", ".2f"),
+    Column("predicted", "predicted GEMM", ".2f"),
+    Column("measured", "measured GEMM"),
+    Column("binds", "binds", align="left"),
+    Column("sources", "ceilings from", align="left"),
+]
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """Least SM cycles per warp k-step that one resource allows, and where the figure comes from."""
+
+    name: str
+    cycles: float
+    source: str
+    measured: bool
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """All ceilings of one GEMM kernel and the simulated time above them."""
+
+    kernel: Kernel
+    machine: Machine
+    tensor: Ceiling
+    port: Ceiling
+    port_loads: float
+    port_copies: float
+    l2: Ceiling
+    issue: Ceiling
+    predicted: float
+
+    @property
+    def ceilings(self) -> tuple[Ceiling, ...]:
+        """Highest first."""
+        return tuple(sorted((self.tensor, self.port, self.l2, self.issue), key=lambda c: -c.cycles))
+
+    @property
+    def waiting(self) -> float:
+        """Predicted cycles above the highest ceiling: barriers, pipeline latency, collisions, the last wave."""
+        return self.predicted - self.ceilings[0].cycles
+
+    @property
+    def binds(self) -> str:
+        """The highest ceilings (equal within 2 %); "waiting" before them where more than WAITING_SHARE lies above."""
+        highest = self.ceilings[0].cycles
+        top = " and ".join(ceiling.name for ceiling in self.ceilings if ceiling.cycles > 0.98 * highest)
+        return f"waiting, on top of {top}" if self.waiting > WAITING_SHARE * self.predicted else top
+
+
+def _port_loads(arch: int, kernel: Kernel, evidence: Evidence, blocks: int) -> tuple[float, str, bool]:
+    measured = None
+    if evidence.arch == arch:
+        measured = evidence.micro_level(kernel.variant, Work.LOAD, blocks, kernel.swizzle)
+    if measured:
+        return measured.mean, "load-only", True
+    count = kstep_wavefronts(VARIANTS[kernel.variant], kernel.swizzle)
+    return float(max(count.total, count.instructions)), "bank model", False
+
+
+def roofline(kernel: Kernel, arch: int, evidence: Evidence) -> Roofline:
+    """The ceilings of a GEMM kernel on sm_``arch``, from records of that architecture where they hold them."""
+    mine = evidence if evidence.arch == arch else Evidence()
+    blocks = mine.resident_blocks(kernel)
+    machine = machine_for(arch, mine, variant=kernel.variant, blocks=blocks)
+    sizes = layout().constants
+    tile_ksteps = sizes.warps * sizes.k_steps
+
+    mma_measured = machine.sources.get("mma_interval_cycles") == "mma-only kernel"
+    tensor = Ceiling(
+        "tensor",
+        machine.mma_cycles_per_kstep,
+        "mma-only" if mma_measured else machine.sources["mma_interval_cycles"],
+        mma_measured,
+    )
+    loads, loads_source, loads_measured = _port_loads(arch, kernel, mine, blocks)
+    copies = tile_store(VARIANTS[kernel.variant], kernel.swizzle).total / tile_ksteps
+    port = Ceiling("port", loads + copies, f"{loads_source} + copies", loads_measured)
+    form = "natural" if VARIANTS[kernel.variant].b_layout is BLayout.NATURAL else "transposed"
+    copied = mine.stream_level(f"tiles_{form}", "cycles_per_kstep")
+    if copied:
+        l2 = Ceiling("L2", copied.mean, "stream run", True)
+    else:
+        source = machine.sources["l2_bytes_per_clk"]
+        l2 = Ceiling("L2", sizes.stage_bytes / tile_ksteps / machine.l2_bytes_per_clk, source, False)
+    program = gemm_program(kernel, arch)
+    issue = Ceiling("issue", len(program.ops) / program.ksteps / SUB_PARTITIONS, "machine code", True)
+    predicted = predict_gemm(kernel, machine, blocks_per_sm=blocks).cycles_per_kstep
+    return Roofline(kernel, machine, tensor, port, loads, copies, l2, issue, predicted)
+
+
+def roofline_rows(arch: int, evidence: Evidence, kernels: list[Kernel] | None = None) -> list[dict[str, Any]]:
+    """One row per kernel (default: the four of the main table)."""
+    rows = []
+    for kernel in kernels or [Kernel(variant) for variant in VARIANTS]:
+        found = roofline(kernel, arch, evidence)
+        measured = evidence.gemm_level(kernel.name) if evidence.arch == arch else None
+        named = {c.name: f"{c.name}: {c.source}" for c in found.ceilings}
+        rows.append(
+            {
+                "arch": arch,
+                "kernel": kernel.name,
+                "tensor": found.tensor.cycles,
+                "port_loads": found.port_loads,
+                "port_copies": found.port_copies,
+                "port": found.port.cycles,
+                "l2": found.l2.cycles,
+                "issue": found.issue.cycles,
+                "waiting": found.waiting,
+                "predicted": found.predicted,
+                "measured": measured.text() if measured else None,
+                "measured_mean": measured.mean if measured else None,
+                "binds": found.binds,
+                "sources": "; ".join(named.values()),
+            }
+        )
+    return rows

@@ -1,0 +1,219 @@
+"""How many cycles do the warps of one SM take for a loop, if ptxas' schedule meets four schedulers and one port?
+
+Per cycle each sub-partition issues one instruction of one of its warps, if its stall count has run out, its
+scoreboards are clear and the pipe, or a place in the memory queue, is free. Cycles in which nothing can happen are
+skipped. The trap: a warp that waits for a queued load waits for a time that nobody knows yet, so its sub-partition
+sleeps until it is woken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from gemm.explain.machine import SUB_PARTITIONS, Machine
+from gemm.explain.memory import NEVER, Group, Memory, Warp
+from gemm.explain.program import Op, Program
+
+__all__ = ["Simulation", "simulate"]
+
+_QUEUED = ("load", "store", "copy", "global")
+_OPERANDS_HELD_CYCLES = 8  # by an instruction outside the memory queue that signals its operands as read
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What a simulated run took, and how busy each resource was (shares of the cycles, 0..1)."""
+
+    cycles: float
+    loops: int
+    warps: int
+    ksteps: int  # of one loop
+    tensor_busy: float
+    port_busy: float
+    issue_busy: float
+    l2_busy: float
+    waits: dict[str, float] = field(default_factory=dict)  # reason -> share of the schedulers' idle cycles
+
+    @property
+    def cycles_per_kstep(self) -> float:
+        """SM cycles per warp k-step."""
+        return self.cycles / (self.loops * self.warps * self.ksteps)
+
+    @property
+    def cycles_per_loop(self) -> float:
+        """SM cycles of one pass of all warps."""
+        return self.cycles / self.loops
+
+
+class _Sm:
+    """The state of one SM; ``run`` returns when every warp has done its loops."""
+
+    def __init__(self, ops: tuple[Op, ...], machine: Machine, blocks: int, warps_per_block: int, loops: int) -> None:
+        self.m, self.ops, self.loops, self.warps_per_block = machine, ops, loops, warps_per_block
+        self.warps = [Warp(block, warp % SUB_PARTITIONS) for block in range(blocks) for warp in range(warps_per_block)]
+        self.by_smsp = [[w for w in self.warps if w.smsp == s] for s in range(SUB_PARTITIONS)]
+        self.last: list[Warp | None] = [None] * SUB_PARTITIONS
+        self.wake = [0.0] * SUB_PARTITIONS
+        self.memory = Memory(machine, self.wake)
+        alu, mma = machine.alu_interval_cycles, machine.mma_interval_cycles
+        self.interval = {"alu": alu, "fma": alu, "uniform": 1.0, "mma": mma}
+        self.pipe_free = [dict.fromkeys(self.interval, 0.0) for _ in range(SUB_PARTITIONS)]
+        self.arrived = [0] * blocks
+        self.live = len(self.warps)
+        self.end = self.tensor_cycles = 0.0
+        self.issued = 0
+        self.idle: dict[str, float] = defaultdict(float)
+
+    def earliest(self, warp: Warp) -> tuple[float, str]:
+        """When the warp can issue as far as is known (never: it will be woken), and what it waits for."""
+        if warp.parked:
+            return NEVER, "barrier"
+        op = self.ops[warp.pc]
+        when, why = warp.ready, "stall"
+        for scoreboard in op.waits_for:
+            if warp.pending[scoreboard]:
+                return NEVER, "scoreboard"
+            if warp.result_at[scoreboard] > when:
+                when, why = warp.result_at[scoreboard], "scoreboard"
+        kind = op.kind
+        if kind in self.interval:
+            free = self.pipe_free[warp.smsp][kind]
+            if free > when:
+                when, why = free, "tensor" if kind == "mma" else "pipe"
+        elif kind in _QUEUED:
+            if self.memory.full(warp.smsp):
+                return NEVER, "queue"
+        elif kind == "wait":
+            while warp.groups and not warp.groups[0].copies and warp.groups[0].done <= warp.ready:
+                warp.groups.popleft()
+            for group in list(warp.groups)[: max(0, len(warp.groups) - op.argument)]:
+                if group.copies:
+                    return NEVER, "copies"
+                if group.done > when:
+                    when, why = group.done, "copies"
+        return when, why
+
+    def issue(self, warp: Warp, now: float) -> None:
+        op = self.ops[warp.pc]
+        kind = op.kind
+        self.issued += 1
+        warp.ready = now + max(1, op.stall_cycles)
+        if kind in _QUEUED:
+            self.memory.enqueue(warp, op)
+        else:
+            self.elsewhere(warp, op, now)
+        warp.pc += 1
+        if warp.pc == len(self.ops):
+            warp.pc = 0
+            warp.loops += 1
+            if warp.loops == self.loops:
+                self.by_smsp[warp.smsp] = [w for w in self.by_smsp[warp.smsp] if w is not warp]
+                self.live -= 1
+                self.end = max(self.end, warp.ready, *warp.result_at)
+
+    def elsewhere(self, warp: Warp, op: Op, now: float) -> None:
+        """What an instruction outside the memory queue does."""
+        kind = op.kind
+        if kind in self.interval:
+            pipes = self.pipe_free[warp.smsp]
+            # Issue is in whole cycles; the fraction of an interval is owed to the next.
+            pipes[kind] = (pipes[kind] if pipes[kind] > now - 1 else now) + self.interval[kind]
+            if kind == "mma":
+                self.tensor_cycles += self.interval[kind]
+        elif kind == "commit":
+            warp.groups.append(warp.open_group or Group())
+            warp.open_group = None
+        elif kind == "barrier":
+            warp.parked = True
+            self.arrived[warp.block] += 1
+            if self.arrived[warp.block] == self.warps_per_block:
+                self.release(warp.block, now)
+        elif op.sets_on_result is not None:
+            arrives = now + self.m.other_latency_cycles
+            warp.result_at[op.sets_on_result] = max(warp.result_at[op.sets_on_result], arrives)
+        if op.sets_on_read is not None:
+            read = now + _OPERANDS_HELD_CYCLES
+            warp.result_at[op.sets_on_read] = max(warp.result_at[op.sets_on_read], read)
+
+    def release(self, block: int, now: float) -> None:
+        self.arrived[block] = 0
+        for warp in self.warps:
+            if warp.block == block and warp.parked:
+                warp.parked = False
+                warp.ready = max(warp.ready, now + self.m.barrier_cycles)
+                self.wake[warp.smsp] = min(self.wake[warp.smsp], warp.ready)
+
+    def pick(self, s: int, now: float) -> tuple[Warp | None, float, str]:
+        """The warp that sub-partition ``s`` issues now by its policy, else None and when to look again and why not."""
+        warps = self.by_smsp[s]
+        last = self.last[s]
+        if last is not None and self.m.policy != "oldest" and last.loops < self.loops:
+            if self.m.policy == "greedy_oldest":
+                if self.earliest(last)[0] <= now:
+                    return last, now, ""
+            else:
+                turn = warps.index(last) + 1
+                warps = warps[turn:] + warps[:turn]
+        again, why = NEVER, ""
+        for warp in warps:
+            when, reason = self.earliest(warp)
+            if when <= now:
+                return warp, now, ""
+            if when < again or not why:
+                again, why = when, reason
+        return None, again, why
+
+    def run(self) -> float:
+        """Cycles until every warp has done its loops and the port has served what they left."""
+        now = 0.0
+        issued_until = [0.0] * SUB_PARTITIONS
+        reason = [""] * SUB_PARTITIONS  # why a sub-partition has issued nothing since, as last seen
+        while self.live or self.memory.busy:
+            memory_next = self.memory.serve(now)
+            for s in range(SUB_PARTITIONS):
+                if self.wake[s] > now:
+                    continue
+                warp, again, why = self.pick(s, now)
+                if warp is None:
+                    self.wake[s], reason[s] = again, why
+                    continue
+                self.idle[reason[s]] += now - issued_until[s]
+                issued_until[s], reason[s] = now + 1, ""
+                self.issue(warp, now)
+                self.last[s] = warp
+                self.wake[s] = now + 1
+                memory_next = min(memory_next, self.memory.next_time(s, now))
+            step = min(*self.wake, memory_next)
+            if step == NEVER:
+                if not self.live:
+                    break
+                raise RuntimeError("simulator: every warp waits for something that nobody will bring")
+            now = max(now + 1, float(math.ceil(step)))
+        return max(self.end, self.memory.port_free)
+
+
+def simulate(
+    program: Program, machine: Machine, *, blocks: int, warps_per_block: int = 8, loops: int = 8
+) -> Simulation:
+    """Run ``loops`` passes of ``program`` on ``blocks`` blocks of one SM; all warps start together.
+
+    Raises ValueError for an empty program or no warps.
+    """
+    if not program.ops or blocks < 1 or warps_per_block < 1 or loops < 1:
+        raise ValueError("a simulation needs instructions, at least one block, warp and loop")
+    sm = _Sm(program.ops, machine, blocks, warps_per_block, loops)
+    cycles = sm.run()
+    idle = sum(sm.idle.values()) or 1
+    return Simulation(
+        cycles=cycles,
+        loops=loops,
+        warps=blocks * warps_per_block,
+        ksteps=program.ksteps,
+        tensor_busy=sm.tensor_cycles / (SUB_PARTITIONS * cycles),
+        port_busy=sm.memory.port_cycles / cycles,
+        issue_busy=sm.issued / (SUB_PARTITIONS * cycles),
+        l2_busy=sm.memory.l2_cycles / cycles,
+        waits={why: share / idle for why, share in sorted(sm.idle.items()) if share},
+    )

@@ -1,0 +1,163 @@
+"""Verdicts on synthetic records: each rule confirms, refutes and abstains where it should."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import explain_records as made
+import pytest
+from typer.testing import CliRunner
+
+from gemm.explain import claims_gemm, claims_read
+from gemm.explain.claims import COLUMNS, claim_rows, claims_json
+from gemm.explain.claims_text import CLAIMS, RIGHT
+from gemm.explain.evidence import Evidence
+from gemm.explain.finding import Basis, ClaimResult, Verdict
+from stats.tables import FORMATS, render
+
+NOTHING = Evidence()
+MEASURED: Basis = "measured"
+
+
+def measured(result: ClaimResult) -> Verdict | None:
+    return result.verdict_of(MEASURED)
+
+
+def test_every_claim_has_its_words() -> None:
+    assert set(CLAIMS) == set(RIGHT) == set(range(1, 13))
+
+
+def test_addresses_decide_without_records() -> None:
+    verdicts = {
+        claims_read.claim_3: Verdict.CONFIRMED,
+        claims_read.claim_4: Verdict.REFUTED,
+        claims_read.claim_5: Verdict.CONFIRMED,
+        claims_read.claim_6: Verdict.REFUTED,
+    }
+    for claim, expected in verdicts.items():
+        result = claim(NOTHING)
+        assert result.verdict_of("addresses") is expected
+        assert measured(result) is Verdict.NOT_TESTABLE
+
+
+@pytest.mark.parametrize(("cycles", "verdict"), [(24.1, Verdict.CONFIRMED), (28.0, Verdict.REFUTED)])
+def test_load_only_confirms_or_refutes_that_there_is_no_conflict(cycles: float, verdict: Verdict) -> None:
+    found = made.evidence(micro_record=made.micro(A2_load=cycles, A2L_load=24.0, A3_load=24.0))
+    assert measured(claims_read.claim_3(found)) is verdict
+    assert measured(claims_read.claim_5(found)) is verdict
+
+
+@pytest.mark.parametrize(
+    ("on", "off", "verdict"),
+    [
+        (32.1, 96.0, Verdict.REFUTED),  # 1 cycle a read with the swizzle: no conflict
+        (48.0, 96.0, Verdict.CONFIRMED),  # what the draft says: 2 ways with it, 4 without
+    ],
+)
+def test_b16_reads_are_judged_by_cycles(on: float, off: float, verdict: Verdict) -> None:
+    from micro.banks import kstep_wavefronts
+    from micro.variants import VARIANTS
+
+    unswizzled = kstep_wavefronts(VARIANTS["A1"], False)
+    off = unswizzled.a + 16 * 4.0
+    found = made.evidence(micro_record=made.micro(A1_load=on, A1_off=off))
+    assert measured(claims_read.claim_4(found)) is verdict
+
+
+@pytest.mark.parametrize(("a1", "verdict"), [(32.1, Verdict.REFUTED), (48.0, Verdict.CONFIRMED)])
+def test_conflicts_are_a_main_cause_only_above_the_conflict_free_wavefronts(a1: float, verdict: Verdict) -> None:
+    found = made.evidence(micro_record=made.micro(A1_load=a1, A2_load=24.1))
+    assert measured(claims_read.claim_6(found)) is verdict
+
+
+def test_the_ports_share_here_and_on_a100() -> None:
+    result = claims_read.claim_7(made.evidence(micro_record=made.micro(A3_load=24.1, mma=25.6)))
+    assert result.verdict_of("prediction") is Verdict.CONFIRMED
+    assert measured(result) is Verdict.REFUTED
+    a100_like = claims_read.claim_7(made.evidence(micro_record=made.micro(A3_load=24.1, mma=32.1)))
+    assert measured(a100_like) is Verdict.CONFIRMED
+
+
+@pytest.mark.cuda_build
+@pytest.mark.parametrize(
+    ("a1", "verdict"),
+    [(41.2, Verdict.CONFIRMED), (40.0, Verdict.CONFIRMED), (50.0, Verdict.REFUTED), (42.0, Verdict.NOT_TESTABLE)],
+)
+def test_effect_on_the_gemm(a1: float, verdict: Verdict) -> None:
+    """3 % and 0 % are as claimed, 25 % is not, and 5 % with an interval on both sides decides nothing."""
+    found = made.evidence(gemms=(made.gemm(A1=a1, A2=40.1, A2L=40.0, A3=40.0),))
+    if verdict is Verdict.NOT_TESTABLE:
+        rows = found.gemm[0].cells
+        for index, cell in enumerate(rows):
+            if cell.arm == "A1":
+                rows[index] = type(cell)(
+                    **{**vars(cell), "sm_cycles": cell.sm_cycles * (1 + (cell.process - 3.5) / 300)}
+                )
+    assert measured(claims_gemm.claim_8(found)) is verdict
+
+
+@pytest.mark.parametrize(("staged", "verdict"), [(40.1, "confirmed"), (39.0, "refuted"), (44.0, "confirmed")])
+def test_epilogue(staged: float, verdict: str) -> None:
+    """The simple epilogue may cost 1 %; a staged one that is slower does not speak against it."""
+    arms = {"A1": 40.0, "A2": 40.0, "A2L": 40.0, "A3": 40.0}
+    both = arms | {f"{name}__staged": staged for name in arms}
+    result = claims_gemm.claim_9(made.evidence(gemms=(made.gemm(**both),)))
+    assert measured(result) is Verdict(verdict)
+
+
+@pytest.mark.cuda_build
+@pytest.mark.parametrize(("wait_all", "verdict"), [(45.0, Verdict.REFUTED), (59.8, Verdict.CONFIRMED)])
+def test_wait_for_all(wait_all: float, verdict: Verdict) -> None:
+    found = made.gemm(A3__wait_all=wait_all, A3=40.0, A3__stages_2=45.0, A3__stages_1=60.0)
+    assert measured(claims_gemm.claim_10(made.evidence(gemms=(found,)))) is verdict
+
+
+@pytest.mark.parametrize(
+    ("without", "with_it", "verdict"),
+    [(False, True, Verdict.CONFIRMED), (True, True, Verdict.REFUTED), (False, False, Verdict.REFUTED)],
+)
+def test_opt_in(without: bool, with_it: bool, verdict: Verdict) -> None:
+    facts = {"launch_65536_bytes_without_opt_in": without, "launch_65536_bytes_with_opt_in": with_it}
+    assert measured(claims_gemm.claim_11(made.evidence(stream=made.stream(**facts)))) is verdict
+
+
+def counters(exists: bool) -> dict[str, object]:
+    return {
+        "kind": "counters",
+        "device": {"name": "Test GPU"},
+        "drafts": [{"name": "some_counter", "exists": exists}],
+        "metrics": [{"key": "loads", "predicted": "loads"}],
+        "launches": [{"arm": "A1", "counted": {"loads": 10}, "predicted": {"loop": {"loads": 10}}}],
+    }
+
+
+@pytest.mark.parametrize(("exists", "verdict"), [(True, Verdict.CONFIRMED), (False, Verdict.REFUTED)])
+def test_counters(exists: bool, verdict: Verdict) -> None:
+    result = claims_gemm.claim_12(Evidence(counters=[(Path("counters.json"), counters(exists))]))
+    assert measured(result) is verdict
+    assert "1 of 1 counts as predicted" in result.findings[0].figure
+    assert measured(claims_gemm.claim_12(NOTHING)) is Verdict.NOT_TESTABLE
+
+
+def test_data_and_tables_come_from_the_same_results() -> None:
+    found = made.evidence(micro_record=made.micro(A3_load=24.1, mma=25.6))
+    results = [claims_read.claim_4(found), claims_read.claim_7(found)]
+    data = json.loads(claims_json(results, found))
+    assert data["device"] == "Test GPU"
+    assert [claim["verdict"] for claim in data["claims"]] == ["refuted", "refuted"]
+    assert data["claims"][1]["a100"] == "confirmed (prediction)"
+    assert data["claims"][0]["a100"] == "refuted"  # from addresses, which are no prediction
+    assert data["records"][0]["source_hash"] == "cafe"
+    for fmt in FORMATS:
+        assert "refuted" in render(COLUMNS, claim_rows(results), fmt)
+
+
+def test_the_command_needs_records_that_exist() -> None:
+    from gemm.cli import app
+
+    runner = CliRunner()
+    result = runner.invoke(app, ["explain", "--record", "nowhere.jsonl"])
+    assert "no such file" in str(result.exception)
+    result = runner.invoke(app, ["explain", "--arch", "75"])
+    assert "choose from 80, 90" in str(result.exception)

@@ -1,0 +1,100 @@
+"""Programs from the machine code that nvcc writes now: what a pass holds, and what the simulator makes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemm.explain.evidence import _BLOCK_TILE, _MMA_K, _WARPS_PER_BLOCK, Evidence
+from gemm.explain.kernels import gemm_program, micro_program
+from gemm.explain.machine import MACHINES, machine
+from gemm.explain.predict import predict_gemm, prediction_rows, simulate_gemm, simulate_micro
+from gemm.explain.roofline import roofline
+from gemm.variants import Kernel, Schedule, Wait
+from micro.layout import layout
+from micro.variants import VARIANTS
+
+pytestmark = pytest.mark.cuda_build
+
+LOADS = {"A1": 32, "A2": 24, "A2L": 8, "A3": 8}
+WAVEFRONTS = {"A1": 32, "A2": 24, "A2L": 24, "A3": 24}
+ARCHS = sorted(MACHINES)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_pass_of_the_micro_kernel(variant: str, arch: int) -> None:
+    for work in ("load", "load+mma", "mma"):
+        program = micro_program(variant, work, arch)
+        assert program.ksteps >= 6 or work == "mma"
+        assert program.count("load") == (0 if work == "mma" else LOADS[variant] * program.ksteps)
+        assert program.count("mma") == (0 if work == "load" else 16 * program.ksteps)
+        assert program.wavefronts == (0 if work == "mma" else WAVEFRONTS[variant] * program.ksteps)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_pass_of_the_gemm(variant: str, arch: int) -> None:
+    """Per tile and warp: four copies of four wavefronts, one group, one wait for all but one, one barrier."""
+    program = gemm_program(Kernel(variant), arch)
+    tiles = program.ksteps // layout().constants.k_steps
+    assert program.count("load") == LOADS[variant] * program.ksteps
+    assert program.count("mma") == 16 * program.ksteps
+    assert (program.count("copy"), program.count("commit"), program.count("barrier")) == (4 * tiles, tiles, tiles)
+    assert program.wavefronts == (WAVEFRONTS[variant] + 8) * program.ksteps
+    assert {op.argument for op in program.ops if op.kind == "wait"} == {1}
+
+
+def test_other_builds_are_other_programs() -> None:
+    waits = gemm_program(Kernel("A3", wait=Wait.ALL), 90)
+    assert {op.argument for op in waits.ops if op.kind == "wait"} == {0}
+    assert gemm_program(Kernel("A3", stages=4), 90).ksteps == 8
+    plain, pipelined = Kernel("A3"), Kernel("A3", schedule=Schedule.PIPELINED)
+    assert gemm_program(plain, 90).ops != gemm_program(pipelined, 90).ops
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_load_only_is_the_port(variant: str, arch: int) -> None:
+    """Load-only is bound by wavefronts in every variant: within 2 % of the bank model."""
+    for blocks in (1, 2):
+        found = simulate_micro(variant, "load", machine(arch), blocks)
+        assert found.cycles_per_kstep == pytest.approx(WAVEFRONTS[variant], rel=0.02)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_predictions_are_above_every_ceiling(arch: int) -> None:
+    for variant in VARIANTS:
+        found = roofline(Kernel(variant), arch, Evidence())
+        assert found.predicted >= found.ceilings[0].cycles
+        assert found.port.cycles == WAVEFRONTS[variant] + 8
+        assert found.waiting == pytest.approx(found.predicted - found.ceilings[0].cycles)
+
+
+def test_a_faster_l2_does_not_help_a_gemm_that_the_port_binds_but_a_slow_one_hurts() -> None:
+    from dataclasses import replace
+
+    kernel, base = Kernel("A3"), machine(90)
+    slow = replace(base, l2_bytes_per_clk=10)
+    assert simulate_gemm(kernel, slow, 2).cycles_per_kstep > 1024 / 10 * 0.95
+    fast = replace(base, l2_bytes_per_clk=400)
+    assert simulate_gemm(kernel, fast, 2).cycles_per_kstep > 32
+
+
+def test_a_wave_more_costs_a_wave() -> None:
+    kernel, sm90 = Kernel("A3"), machine(90)
+    one = predict_gemm(kernel, sm90, blocks_per_sm=2, shape=(128 * 264, 128, 1024))
+    two = predict_gemm(kernel, sm90, blocks_per_sm=2, shape=(128 * 265, 128, 1024))
+    assert (one.waves, two.waves) == (1, 2)
+    assert two.cycles > 1.4 * one.cycles
+
+
+def test_without_records_rows_are_predictions_only() -> None:
+    rows = prediction_rows(90, Evidence(), blocks=(2,))
+    assert {row["figure"] for row in rows} == {"load", "load+mma", "mma", "gemm"}
+    assert not any("measured" in row or "within" in row for row in rows)
+
+
+def test_tile_constants_are_those_of_the_layout() -> None:
+    sizes = layout().constants
+    assert (sizes.warps, sizes.mma_k) == (_WARPS_PER_BLOCK, _MMA_K)
+    assert sizes.bm == sizes.bn == _BLOCK_TILE

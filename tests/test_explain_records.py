@@ -1,0 +1,167 @@
+"""Guide, attribution, measured parameters and errors on synthetic records."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import explain_records as made
+import pytest
+
+from gemm.explain.attribution import attribute, attribution_rows
+from gemm.explain.evidence import Evidence, gather
+from gemm.explain.figures import machine_for
+from gemm.explain.guide import Reading, Situation, read_pair, read_time
+from gemm.explain.machine import machine
+from gemm.explain.predict import prediction_rows
+from gemm.explain.readings import readings
+from micro.arm_names import Work
+from stats.errors import UserError
+from stats.levels import Level
+from stats.records import Device, RecordWriter
+
+
+def level(mean: float, half: float = 0.1) -> Level:
+    return Level(mean, mean - half, mean + half, 0.95, 8, "processes")
+
+
+@pytest.mark.parametrize(
+    ("ceilings", "situation"),
+    [
+        ({"tensor": 31.0, "port": 24.0, "issue": 9.0, "L2": 20.0}, Situation.TENSOR),
+        ({"tensor": 24.0, "port": 31.5, "issue": 9.0, "L2": 20.0}, Situation.PORT),
+        ({"tensor": 24.0, "port": 24.0, "issue": 30.0, "L2": 20.0}, Situation.ISSUE),
+        ({"tensor": 24.0, "port": 24.0, "issue": 9.0, "L2": 31.0}, Situation.L2),
+        ({"tensor": 24.0, "port": 24.0, "issue": 9.0, "L2": 20.0}, Situation.NOT_RESOLVED),  # none explains it
+        ({"tensor": 40.0, "port": 24.0, "issue": 9.0, "L2": 20.0}, Situation.NOT_RESOLVED),  # a ceiling that is wrong
+    ],
+)
+def test_situations(ceilings: dict[str, float], situation: Situation) -> None:
+    found = read_time(level(32.0), ceilings)
+    assert found.situation is situation
+    assert any(word in found.rule for word in ("highest ceiling", "below its own"))
+
+
+def test_without_an_interval_nothing_is_resolved() -> None:
+    bare = Level(32.0, math.nan, math.nan, 0.95, 1, "processes")
+    assert read_time(bare, {"tensor": 32.0}).situation is Situation.NOT_RESOLVED
+    assert read_time(None, {"tensor": 32.0}).situation is Situation.NOT_RESOLVED
+
+
+PORT, TENSOR = Reading(Situation.PORT, "port rule"), Reading(Situation.TENSOR, "tensor rule")
+
+
+@pytest.mark.parametrize(
+    ("effect", "a", "b", "situation"),
+    [
+        ((0.1, -0.1, 0.3), TENSOR, TENSOR, Situation.TENSOR),  # hidden
+        ((0.1, -0.1, 0.3), PORT, TENSOR, Situation.NOT_RESOLVED),
+        ((9.0, 8.0, 10.0), PORT, TENSOR, Situation.PORT),  # what binds the slower arm, a
+        ((-9.0, -10.0, -8.0), PORT, TENSOR, Situation.TENSOR),  # the slower arm is b
+        ((1.0, -1.0, 3.0), PORT, PORT, Situation.NOT_RESOLVED),
+        (None, PORT, PORT, Situation.NOT_RESOLVED),
+    ],
+)
+def test_pairs(effect: tuple[float, float, float] | None, a: Reading, b: Reading, situation: Situation) -> None:
+    assert read_pair(effect, a, b, margin_percent=0.5).situation is situation
+
+
+@pytest.mark.cuda_build
+def test_a_record_is_read_from_end_to_end() -> None:
+    found = made.evidence(
+        micro_record=made.micro(A1_load=32.1, A3_load=24.1, A1_both=33.0, A3_both=33.0, mma=32.0),
+        gemms=(made.gemm(A1=41.0, A2=33.0, A2L=33.0, A3=33.0),),
+        stream=made.stream(60, 60),
+    )
+    read = {name: reading.situation for name, _, reading in readings(90, found)}
+    assert read["micro A3:load+mma, 2 blocks/SM"] is Situation.TENSOR
+    assert read["gemm A1"] is Situation.PORT
+    assert read["gemm A1 against A3"] is Situation.PORT
+    assert readings(80, found) == []
+
+
+def test_measured_parameters_replace_the_tables_and_say_so() -> None:
+    found = made.evidence(micro_record=made.micro(mma=26.0), stream=made.stream(natural=35.0, transposed=45.0))
+    natural, transposed = machine_for(90, found, variant="A3"), machine_for(90, found, variant="A2L")
+    assert natural.mma_interval_cycles == pytest.approx(6.5, rel=1e-3)
+    assert natural.sources["mma_interval_cycles"] == "mma-only kernel"
+    assert (natural.l2_bytes_per_clk, transposed.l2_bytes_per_clk) == pytest.approx((35.0, 45.0), rel=1e-3)
+    assert natural.barrier_cycles == pytest.approx(25, rel=1e-3)
+    assert machine_for(80, found) == machine(80)  # another architecture keeps its table
+
+
+def test_an_unknown_architecture_is_refused() -> None:
+    with pytest.raises(UserError, match="sm_75"):
+        machine_for(75, Evidence())
+
+
+@pytest.mark.cuda_build
+def test_errors_are_those_of_predicted_against_measured() -> None:
+    found = made.evidence(micro_record=made.micro(A2_load=24.0, A3_load=48.0, mma=24.0))
+    rows = {(row["figure"], row["arm"]): row for row in prediction_rows(90, found, blocks=(2,))}
+    assert abs(rows["load", "A2:load"]["error_percent"]) < 2
+    assert rows["load", "A2:load"]["within"] == "within 2 %"
+    assert rows["load", "A3:load"]["within"] == "MISSES 2 %"
+    assert rows["load", "A3:load"]["error_percent"] == pytest.approx(-50, abs=1)
+
+
+@pytest.mark.cuda_build
+def test_parts_add_up_to_the_total() -> None:
+    found = made.evidence(
+        micro_record=made.micro(A1_both=36.0, A2_both=26.0, mma=24.0), gemms=(made.gemm(A1=50.0, A2=40.0),),
+        stream=made.stream(),
+    )  # fmt: skip
+    parts = {part.name: part for part in attribute("A1", "A2", 90, found)}
+    assert parts["total"].cycles == pytest.approx(10, rel=1e-3)
+    assert parts["read path"].cycles == pytest.approx(10, rel=1e-3)
+    assert parts["residency"].cycles == 0
+    assert sum(p.cycles for name, p in parts.items() if name != "total") == pytest.approx(parts["total"].cycles)
+    assert parts["unexplained"].half_width >= parts["total"].half_width > 0
+
+
+@pytest.mark.cuda_build
+def test_the_form_counts_only_where_copies_differ_and_bind() -> None:
+    def form(natural: float, transposed: float) -> float:
+        found = made.evidence(gemms=(made.gemm(A3=60.0, A2L=60.0),), stream=made.stream(natural, transposed))
+        return {part.name: part.cycles for part in attribute("A2L", "A3", 90, found)}["global→shared form"]
+
+    assert form(40, 40) == pytest.approx(0, abs=0.5)  # rates differ by their noise, schedules with them
+    assert form(40, 15) > 10  # A2L's copies are slower and bind it
+
+
+@pytest.mark.cuda_build
+def test_residency_is_charged_where_it_differs() -> None:
+    found = made.evidence(gemms=(made.gemm(resident={"A1": 1}, A1=55.0, A3=40.0),))
+    parts = {part.name: part for part in attribute("A1", "A3", 90, found)}
+    # A3 runs two blocks, so A1 − A3 holds what A3 gains by the second.
+    assert parts["residency"].cycles > 0
+    assert math.isnan(parts["residency"].half_width)
+
+
+def test_without_a_gemm_record_nothing_is_attributed() -> None:
+    assert attribution_rows(90, made.evidence(micro_record=made.micro(A1_both=36.0))) == []
+
+
+def test_records_of_two_gpus_are_refused(tmp_path: Path) -> None:
+    other = Device(name="Other GPU", uuid="GPU-1", compute_capability="8.0", sm_count=108)
+    for name, device in (("a", made.GPU), ("b", other)):
+        found = made.record("gemm-bench", {"A3": {}}, workload=made.SHAPE, device=device)
+        with RecordWriter(tmp_path / f"{name}.jsonl", found.header) as writer:
+            for cell in found.cells:
+                writer.append(cell)
+    with pytest.raises(UserError, match="several GPUs"):
+        gather([tmp_path], named=True)
+    one = gather([tmp_path / "b.jsonl"], named=True)
+    assert (one.arch, one.sm_count, one.device) == (80, 108, "Other GPU")
+
+
+def test_newer_records_win(tmp_path: Path) -> None:
+    for created, cycles in (("2026-01-01T00:00:00Z", 30.0), ("2026-02-01T00:00:00Z", 20.0)):
+        found = made.micro(A3_load=cycles)
+        first = found.header.model_copy(update={"created_utc": created})
+        with RecordWriter(tmp_path / f"{created[:7]}.jsonl", first) as writer:
+            for row in (*found.events[:1], *found.cells, *found.events[1:]):
+                writer.append(row)
+    newest = gather([tmp_path], named=False).micro_level("A3", Work.LOAD)
+    assert newest is not None
+    assert newest.mean == pytest.approx(20, rel=1e-2)

@@ -1,0 +1,72 @@
+"""``gemm-bench`` as a person meets it without a GPU: what was compiled, labelled so, and one line for bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gemm", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("check",), "checking needs a GPU: no CUDA device is visible"),
+        (("aa",), "a campaign needs a GPU: no CUDA device is visible"),
+        (("inject",), "a campaign needs a GPU: no CUDA device is visible"),
+        (("--out", "r.jsonl"), "--out: there is no CUDA device"),
+        (("--shape", "100x128x32"), "m = 100 is not a multiple of 128"),
+        (("--shape", "0x128x32"), "m = 0 is not positive"),
+        (("--shape", "128x-128x32"), "n = -128 is not positive"),
+        (("--shape", "4294967296x128x32"), "m = 4294967296 is above 2147483647"),
+        (("--dtype", "fp32"), "--dtype 'fp32': choose from bf16, fp16"),
+        (("--stages", "5"), "--stages '5': choose from 1, 2, 3, 4"),
+        (("--variants", "A9"), "--variants 'A9': choose from A1, A2, A2L, A3"),
+        (("--load-mode", "tma"), "--load-mode 'tma': choose from cp_async, ld_global"),
+        (("--format", "xml"), "--format 'xml': choose from"),
+        (("--config", "nowhere"), "config 'nowhere': no such name"),
+        (("--config", "epilogue", "--dtype", "fp16"), "A1/fp16/staged: not built"),
+        (("check", "--broken", "all"), "--broken 'all': choose from"),
+        (("aa", "--record", "nowhere.jsonl"), "nowhere.jsonl: cannot be read"),
+        (("inject", "--effects", "a,b"), "--effects 'a,b': write percentages"),
+        (("inject", "--effects", "0"), "--effects '0': each must be above 0"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    answer = run(*arguments, cwd=tmp_path)
+    assert answer.returncode == 2, answer.stderr
+    assert says in answer.stderr
+    assert answer.stderr.count("\n") == 1
+    assert answer.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.cuda_build
+def test_without_a_gpu_it_tells_what_was_compiled_and_says_so(tmp_path: Path) -> None:
+    answer = run(cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.startswith("COMPILED, NOT MEASURED: no CUDA device is visible")
+    found = json.loads(run("--format", "json", cwd=tmp_path).stdout)
+    loads = {(row["arch"], row["variant"]): row["loads"] for row in found["rows"]}
+    assert loads == {
+        (arch, variant): count
+        for arch in (80, 90)
+        for variant, count in {"A1": 32, "A2": 24, "A2L": 8, "A3": 8}.items()
+    }
+    assert {row["resident_blocks"] for row in found["rows"]} == {2}
