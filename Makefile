@@ -59,6 +59,9 @@ bench-analysis: $(VENV)/.installed ## how long 100,000 cells take to read and to
 readme: $(VENV)/.installed ## rebuild every generated block of README.md from results/
 	$(BIN)/bench-stats readme README.md
 
+readme-check: $(VENV)/.installed ## say which generated block or figure of README.md is not what its record gives
+	$(BIN)/bench-stats readme README.md --check
+
 wheel: $(VENV)/.installed ## build the wheel into dist/
 	$(BIN)/python -m build --wheel
 
