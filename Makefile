@@ -9,7 +9,7 @@ HAVE_TORCH  := $(shell $(PYTHON) -c 'import importlib.util as u; print("yes" if 
 comma := ,
 EXTRAS ?= dev$(if $(and $(HAVE_DRIVER),$(if $(HAVE_TORCH),,yes)),$(comma)gpu)$(if $(HAVE_NVCC),,$(comma)toolchain)
 
-.PHONY: help bench test test-gpu sanitize lint format types simulation bench-analysis readme wheel clean
+.PHONY: help bench test test-gpu sanitize lint format types simulation bench-analysis readme readme-check wheel clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
