@@ -181,6 +181,14 @@ def test_records_of_two_gpus_are_refused(tmp_path: Path) -> None:
     assert (one.arch, one.sm_count, one.device) == (80, 108, "Other GPU")
 
 
+def test_the_record_with_the_fewest_other_arms_speaks() -> None:
+    wide, narrow = made.gemm(A1=50.0, A3=40.0, A2=45.0, A2L=42.0), made.gemm(A1=51.0, A3=41.0)
+    found = made.evidence(gemms=(wide, narrow))
+    assert found.gemm_record("A1", "A3") is narrow
+    assert found.gemm_record("A2", "A3") is wide
+    assert found.gemm_record("A1", "A3", shape=(128, 128, 32)) is None
+
+
 def test_newer_records_win(tmp_path: Path) -> None:
     for created, cycles in (("2026-01-01T00:00:00Z", 30.0), ("2026-02-01T00:00:00Z", 20.0)):
         found = made.micro(A3_load=cycles)

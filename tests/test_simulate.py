@@ -108,7 +108,7 @@ def test_the_address_stage_takes_a_cycle_a_line() -> None:
     found = simulate(body, fast_l2, blocks=2, loops=30)
     assert 16 * 30 * 12 <= found.cycles < 1.15 * 16 * 30 * 12
     without = simulate(program(*[replace(op, lines=0) for op in body.ops]), fast_l2, blocks=2, loops=30)
-    assert without.cycles < 1.15 * 16 * 30 * 8  # the port's wavefronts are left
+    assert without.cycles < 0.8 * found.cycles  # the port's wavefronts are left
 
 
 def test_blocks_that_start_apart_end_apart() -> None:

@@ -1,10 +1,10 @@
 """How much of a GEMM difference is the read path, residency, the global-to-shared form, and how much is left?
 
-In SM cycles per warp k-step, for a declared pair a, b: total = G(a) − G(b). Read path = T(a) − T(b) of the
-micro-benchmark at the same residency. Form (natural against transposed B): what G(A2L) − G(A3) holds beyond its read
-path, since that pair differs in nothing else. Residency: the simulated cost of fewer blocks. What is left is what the
-GEMM hides (negative) or adds (positive); the simulated total stands below as a check. The trap: parts of different
-records are independent, so their half-widths add in squares; a simulated part has no interval and says so.
+In SM cycles per warp k-step, for a declared pair a, b: total = G(a) − G(b). Read path = T(a) − T(b) of the micro-
+benchmark at the same residency. Form (natural against transposed B): what G(A2L) − G(A3) holds beyond its read path,
+since that pair differs in nothing else. Residency: the simulated cost of fewer blocks. What is left is what the GEMM
+hides (negative) or adds (positive); the simulated total stands below as a check. The trap: parts of different records
+are independent, so their half-widths add in squares; a simulated part has no interval and says so.
 """
 
 from __future__ import annotations

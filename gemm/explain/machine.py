@@ -58,14 +58,16 @@ class Machine:
 
 # The two are not told apart by anything published; `gemm-bench explain fit` repeats the choice.
 _OPERANDS = "whole cycles with the least worst error on load+mma of the four variants on H200, two blocks per SM"
+# Lines are counted (ncu's tag requests on H200 agree with the addresses); that one takes a cycle is not.
+_LINES = "assumed; the stage is here because plain GEMMs on H200 came out 12 to 22 % too fast without it"
 _STRUCTURE = {
     "load_interval_cycles": "8 load/store lanes per sub-partition (A100 and H100 whitepapers)",
-    "queue_depth": "assumed; 2 to 16 move load-only by 1 %, load+mma by 6 %",
+    "queue_depth": "assumed",
     "alu_interval_cycles": "16 integer lanes per sub-partition (CUDA C++ Programming Guide, throughput table)",
     "mma_operand_cycles": _OPERANDS,
     "load_operand_cycles": _OPERANDS,
     "wavefronts_per_cycle": "128 bytes per clock (CUDA C++ Programming Guide, shared memory)",
-    "lines_per_cycle": "assumed; the stage is here because plain GEMMs on H200 came out 12 to 22 % fast without it",
+    "lines_per_cycle": _LINES,
     "stage_depth": "assumed",
     "barrier_cycles": "assumed",
     "other_latency_cycles": "assumed",
@@ -93,20 +95,22 @@ MACHINES: dict[int, Machine] = {
     ),
     90: Machine(
         arch=90,
-        mma_interval_cycles=6,
-        load_latency_cycles=29,
-        wavefront_latency_cycles=2,
-        l2_latency_cycles=330,
-        l2_bytes_per_clk=40,
+        mma_interval_cycles=6.01,
+        load_latency_cycles=23.0,
+        wavefront_latency_cycles=2.0,
+        l2_latency_cycles=329,
+        l2_bytes_per_clk=43.6,
         clock_mhz=1755,
         sm_count=132,
+        barrier_cycles=30.6,
         sources=_STRUCTURE
         | {
-            "mma_interval_cycles": "the issue distance that ptxas writes for sm_90",
-            "load_latency_cycles": "Luo et al., arXiv 2402.13499, table 3 (pointer chase)",
-            "wavefront_latency_cycles": "as on A100",
-            "l2_latency_cycles": "assumed",
-            "l2_bytes_per_clk": "assumed",
+            "mma_interval_cycles": "mma-only kernel on H200 (results/micro-h200.jsonl)",
+            "load_latency_cycles": "micro-bench instructions on H200 (results/instructions-h200.jsonl)",
+            "wavefront_latency_cycles": "micro-bench instructions on H200 (results/instructions-h200.jsonl)",
+            "l2_latency_cycles": "cp_async_latency on H200 (results/stream-h200.jsonl)",
+            "l2_bytes_per_clk": "tiles_natural on H200 (results/stream-h200.jsonl)",
+            "barrier_cycles": "barrier on H200 (results/stream-h200.jsonl)",
         },
     ),
 }
