@@ -70,7 +70,9 @@ def aa(
     blocks: int = typer.Option(10, "--blocks", help="Blocks per process; even."),
     seed: int = typer.Option(1, "--seed", help="Of the first run."),
     device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
-    clocks: str = typer.Option("auto", "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."),
+    clocks: str = typer.Option(
+        "monitor", "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."
+    ),
     out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here, one file a run."),
     fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
 ) -> None:
@@ -105,7 +107,9 @@ def inject(
     blocks: int = typer.Option(10, "--blocks", help="Blocks per process; even."),
     seed: int = typer.Option(101, "--seed", help="Of the first run."),
     device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
-    clocks: str = typer.Option("auto", "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."),
+    clocks: str = typer.Option(
+        "monitor", "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."
+    ),
     out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here, one file a run."),
     fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
 ) -> None:

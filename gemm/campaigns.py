@@ -136,6 +136,7 @@ def run_campaign(
         "launches_per_cell": campaign.launches,
     }
     spec = TrialSpec(
+        preload=["torch"],
         tool=CAMPAIGN_TOOL,
         reference=pairs[0][1],
         comparisons=pairs,

@@ -80,7 +80,7 @@ def _sections(arch: int, evidence: Evidence) -> dict[str, tuple[list[Any], list[
         "ceilings, SM cycles per warp k-step": (roofline.COLUMNS, roofline.roofline_rows(arch, evidence)),
         "predictions, SM cycles per warp k-step": (predict.COLUMNS, predict.prediction_rows(arch, evidence)),
         "attribution of the declared comparisons": (attribution.COLUMNS, attribution.attribution_rows(arch, evidence)),
-        "how to read each arm": (guide.COLUMNS, guide.guide_rows(readings.measured_arms(arch, evidence))),
+        "how to read each arm and pair": (guide.COLUMNS, guide.guide_rows(readings.readings(arch, evidence))),
     }
 
 

@@ -21,7 +21,7 @@ TOOL = "gemm-bench"
 def spec_of(config: GemmConfig, shape: tuple[int, int, int]) -> TrialSpec:
     """The design of the run on one shape: twin, declared family, launches per cell."""
     reference = config.reference_arm
-    spec = config.trial_spec(TOOL, reference, f"{reference}.twin")
+    spec = config.trial_spec(TOOL, reference, f"{reference}.twin", preload=["torch"])
     return replace(spec, comparisons=config.family, launches=config.launches_for(shape))
 
 

@@ -88,7 +88,7 @@ def run_instructions(
     from stats.trials import run_trials
 
     reference = reference_arm(arms_of(config)).name
-    spec = config.trial_spec(TOOL, reference, f"{reference}.twin")
+    spec = config.trial_spec(TOOL, reference, f"{reference}.twin", preload=["torch"])
     factory = functools.partial(make_arms, config, device_index)
     return run_trials(spec, factory, out=out, resume=resume, progress=TerminalProgress())
 

@@ -6,6 +6,7 @@ over cycles, so the ends of an interval change places.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from micro import instruction_results
@@ -61,7 +62,9 @@ def _loads(record: Record) -> list[tuple[str, bool, Level]]:
 
 def micro_table(record: Record) -> Table:
     """L, M, T, rate, overlap and prediction of each variant."""
-    return Table("Shared-memory read path", COLUMNS, measured_rows(record), " ".join(UNITS_LINES))
+    # The terminal's headings may break at a hyphen; a page has room for them whole.
+    columns = [dataclasses.replace(column, heading=column.heading.replace("-", "")) for column in COLUMNS]
+    return Table("Shared-memory read path", columns, measured_rows(record), " ".join(UNITS_LINES))
 
 
 def ladder(record: Record) -> Ladder:

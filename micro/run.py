@@ -48,7 +48,7 @@ def run_micro(
         seed=config.seed,
     )
     spec = replace(
-        config.trial_spec("micro-bench", reference, f"{reference}.twin"),
+        config.trial_spec("micro-bench", reference, f"{reference}.twin", preload=["torch"]),
         comparisons=config.comparisons or comparisons,
         launches=config.launches,
     )

@@ -8,7 +8,7 @@ the experiment, so the whole model, defaults included, goes into the record's he
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -69,7 +69,7 @@ class TrialConfig(ConfigModel):
                 raise ValueError(f"{a} is compared with itself")
         return comparisons
 
-    def trial_spec(self, tool: str, reference: str, twin: str | None = None) -> TrialSpec:
+    def trial_spec(self, tool: str, reference: str, twin: str | None = None, preload: Sequence[str] = ()) -> TrialSpec:
         """The spec of a run with this config, which travels into the header as plain data."""
         return TrialSpec(
             tool=tool,
@@ -86,6 +86,7 @@ class TrialConfig(ConfigModel):
             memory_mhz=self.memory_mhz,
             config=self.model_dump(mode="json"),
             l2_mode=self.l2_mode,
+            preload=preload,
             cell_timeout_s=self.cell_timeout_s,
         )
 

@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from types import FrameType, ModuleType
@@ -88,17 +88,18 @@ class SignalWatch:
 class FreshProcess:
     """One "spawn" process that serves the arms of a pickled factory (see ``stats.worker``).
 
-    ``with_main`` has it import the script that is running first, which only a factory that lives there needs.
+    ``with_main`` has it import the script that is running first, which only a factory that lives there needs;
+    ``preload`` names modules that it imports while it waits for its factory.
     """
 
-    def __init__(self, watch: SignalWatch, *, with_main: bool) -> None:
+    def __init__(self, watch: SignalWatch, *, with_main: bool, preload: Sequence[str] = ()) -> None:
         context = multiprocessing.get_context("spawn")
         self._watch = watch
         # The tracker would unblock SIGINT and SIGTERM if it first started inside Process.start().
         resource_tracker.ensure_running()
         ours, theirs = context.Pipe()
         self._pipe = ours
-        self._process = context.Process(target=worker.serve, args=(theirs,), name="smem-bench trial")
+        self._process = context.Process(target=worker.serve, args=(theirs, tuple(preload)), name="smem-bench trial")
         self._released = False
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:

@@ -9,6 +9,7 @@ commit alone does not name what ran, because a checkout can be dirty; the hash o
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import re
 import subprocess
@@ -44,13 +45,14 @@ def created_utc() -> str:
 def git_state(folder: Path | None = None) -> tuple[str, bool]:
     """Commit and whether tracked files differ from it, of the checkout that holds ``folder`` (default: this package).
 
-    ("unknown", False) without git, outside a checkout, or for an installed package.
+    Without git, outside a checkout, or for an installed package: what ``SMEM_BENCH_COMMIT`` says (a copy sent to the
+    machine with the GPU has no history), else ("unknown", False).
     """
     folder = folder if folder is not None else Path(__file__).resolve().parent
     commit = _git(folder, "rev-parse", "HEAD")
     # An installed copy may lie in a virtual environment inside somebody else's checkout, where git does not track it.
     if not commit or not _git(folder, "ls-files", "."):
-        return "unknown", False
+        return os.environ.get("SMEM_BENCH_COMMIT", "unknown"), False
     return commit, bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))
 
 

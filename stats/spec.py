@@ -27,7 +27,8 @@ class TrialSpec:
     """What is fixed before the first cell. Raises UserError (field named) for values that make no run.
 
     ``blocks`` per process, even; ``twin`` names the arm that is the reference a second time; ``comparisons`` is the
-    declared family. ``cell_timeout_s`` bounds one cell, ``start_timeout_s`` the factory, which may build and load.
+    declared family. ``preload`` names modules that a fresh process imports while the one before it still measures.
+    ``cell_timeout_s`` bounds one cell, ``start_timeout_s`` the factory, which may build and load.
     """
 
     tool: str
@@ -45,6 +46,7 @@ class TrialSpec:
     config: Mapping[str, Any] = field(default_factory=dict)
     l2_mode: Literal["hot", "flushed"] = "hot"
     launches: int | None = None
+    preload: Sequence[str] = ()
     cell_timeout_s: float = 120.0
     start_timeout_s: float = 1800.0
 

@@ -134,7 +134,7 @@ class _Run:
         self._nvml = nvml
         self._writer: RecordWriter | None = None
         self._clocks: Clocks | None = None
-        self._facts: Facts | None = None
+        self._waiting: FreshProcess | None = None
 
     def all_processes(self, watch: SignalWatch) -> Record:
         """Run every process that the record lacks; raises Interrupted, UserError or BenchError."""
@@ -148,21 +148,34 @@ class _Run:
                 return self._previous
         with ExitStack() as stack:
             stack.callback(self._progress.end)
+            stack.callback(self._end_waiting)
             if not to_do and self._previous is not None:  # killed between its last cell and its last line
                 self._writer = stack.enter_context(RecordWriter(self._out, self._previous.header, resume=True))
             for process in to_do:
-                self._one_process(process, watch, stack)
+                self._one_process(process, watch, stack, last=process == to_do[-1])
             assert self._writer is not None
             self._writer.append(ProcessRow(-1, "complete"))
             watch.check()
             return self._writer.record
 
-    def _one_process(self, process: int, watch: SignalWatch, stack: ExitStack) -> None:
+    def _start_process(self, watch: SignalWatch) -> FreshProcess:
+        return FreshProcess(watch, with_main=self._with_main, preload=self._spec.preload)
+
+    def _take_process(self, watch: SignalWatch) -> FreshProcess:
+        """The process that has been importing while the one before it measured, or a new one."""
+        child, self._waiting = self._waiting, None
+        return child or self._start_process(watch)
+
+    def _end_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.kill()
+
+    def _one_process(self, process: int, watch: SignalWatch, stack: ExitStack, *, last: bool) -> None:
         spec = self._spec
         self._progress.status(f"process {process + 1} of {spec.processes}: starting")
         at = "factory"
         attempt = 0
-        child = FreshProcess(watch, with_main=self._with_main)
+        child = self._take_process(watch)
         try:
             facts: Facts = _answer(child, self._payload, spec.start_timeout_s)
             writer, clocks = self._open(facts, stack)
@@ -177,6 +190,8 @@ class _Run:
                     at = f"arm {arm} (process {process}, warm-up)"
                     _answer(child, arm, spec.cell_timeout_s)
             self._progress.status(f"process {process + 1} of {spec.processes}")
+            if spec.preload and not last:
+                self._waiting = self._start_process(watch)
             for block, order in enumerate(block_orders(facts.arms, spec.blocks, seed=spec.seed, process=process)):
                 for position, arm in enumerate(order):
                     at = f"arm {arm} (process {process}, block {block})"

@@ -8,6 +8,7 @@ not outlive its parent, not even inside a cell that hangs, and a Ctrl+C meant fo
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import pickle
@@ -15,7 +16,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
@@ -84,15 +85,22 @@ class Failure:
         return (UserError if self.exit_status == UserError.exit_status else BenchError)(self.summary)
 
 
-def serve(connection: Connection) -> None:
-    """Serve the parent until it says stop or is gone: first its factory (pickled bytes), then one arm per request."""
-    started_s = time.monotonic()
+def serve(connection: Connection, preload: Sequence[str] = ()) -> None:
+    """Serve the parent until it says stop or is gone: first its factory (pickled bytes), then one arm per request.
+
+    ``preload`` names modules to import before the factory comes; one that fails is the factory's to report.
+    """
     _leave_the_terminals_group()
     _end_with_parent()
+    for module in preload:
+        with contextlib.suppress(Exception):
+            importlib.import_module(module)
     arms: Mapping[str, Callable[[], Cell]] = {}
     try:
         try:
-            made = pickle.loads(connection.recv_bytes())()
+            factory = connection.recv_bytes()
+            started_s = time.monotonic()
+            made = pickle.loads(factory)()
             arm_set = made if isinstance(made, ArmSet) else ArmSet(arms=made)
             arms = arm_set.arms
             connection.send(_facts(arm_set))

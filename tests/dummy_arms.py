@@ -194,3 +194,12 @@ def locked_and_failing(_journal: Path, _strike_at: int, _strike: str) -> ArmSet:
     """Arms on a device (so that its clocks are locked), of which B fails."""
     arm_set = with_facts()
     return ArmSet(arms={**arm_set.arms, "B": misbehaving("value", 1)["B"]}, device=arm_set.device)
+
+
+def which_process() -> dict[str, Callable[[], Cell]]:
+    """Arms that tell their process and whether it has imported ``wave``, a module that nothing here needs."""
+
+    def tell() -> Cell:
+        return Cell(1.0, 1.0, 1, values={"pid": float(os.getpid()), "has_wave": float("wave" in sys.modules)})
+
+    return dict.fromkeys(("A", "B", "C"), tell)

@@ -11,9 +11,10 @@ import pytest
 from gemm.explain.attribution import attribute, attribution_rows
 from gemm.explain.evidence import Evidence, gather
 from gemm.explain.figures import machine_for
-from gemm.explain.guide import Situation, read_time
+from gemm.explain.guide import Reading, Situation, read_pair, read_time
 from gemm.explain.machine import machine
 from gemm.explain.predict import prediction_rows
+from gemm.explain.readings import readings
 from micro.arm_names import Work
 from stats.errors import UserError
 from stats.levels import Level
@@ -45,6 +46,38 @@ def test_without_an_interval_nothing_is_resolved() -> None:
     bare = Level(32.0, math.nan, math.nan, 0.95, 1, "processes")
     assert read_time(bare, {"tensor": 32.0}).situation is Situation.NOT_RESOLVED
     assert read_time(None, {"tensor": 32.0}).situation is Situation.NOT_RESOLVED
+
+
+PORT, TENSOR = Reading(Situation.PORT, "port rule"), Reading(Situation.TENSOR, "tensor rule")
+
+
+@pytest.mark.parametrize(
+    ("effect", "a", "b", "situation"),
+    [
+        ((0.1, -0.1, 0.3), TENSOR, TENSOR, Situation.TENSOR),  # hidden
+        ((0.1, -0.1, 0.3), PORT, TENSOR, Situation.NOT_RESOLVED),
+        ((9.0, 8.0, 10.0), PORT, TENSOR, Situation.PORT),  # what binds the slower arm, a
+        ((-9.0, -10.0, -8.0), PORT, TENSOR, Situation.TENSOR),  # the slower arm is b
+        ((1.0, -1.0, 3.0), PORT, PORT, Situation.NOT_RESOLVED),
+        (None, PORT, PORT, Situation.NOT_RESOLVED),
+    ],
+)
+def test_pairs(effect: tuple[float, float, float] | None, a: Reading, b: Reading, situation: Situation) -> None:
+    assert read_pair(effect, a, b, margin_percent=0.5).situation is situation
+
+
+@pytest.mark.cuda_build
+def test_a_record_is_read_from_end_to_end() -> None:
+    found = made.evidence(
+        micro_record=made.micro(A1_load=32.1, A3_load=24.1, A1_both=33.0, A3_both=33.0, mma=32.0),
+        gemms=(made.gemm(A1=41.0, A2=33.0, A2L=33.0, A3=33.0),),
+        stream=made.stream(60, 60),
+    )
+    read = {name: reading.situation for name, _, reading in readings(90, found)}
+    assert read["micro A3:load+mma, 2 blocks/SM"] is Situation.TENSOR
+    assert read["gemm A1"] is Situation.PORT
+    assert read["gemm A1 against A3"] is Situation.PORT
+    assert readings(80, found) == []
 
 
 def test_measured_parameters_replace_the_tables_and_say_so() -> None:

@@ -417,3 +417,19 @@ def test_sources_that_change_during_the_run_stop_it(tmp_path: Path) -> None:
         run_trials(SPEC, partial(dummy_arms.changing, tmp_path / "first"), out=out)
     assert complete_attempts(read_record(out)) == {0: 0}
     assert no_children_are_left()
+
+
+def test_the_next_process_imports_while_this_one_measures_and_is_as_fresh() -> None:
+    spec = replace(ONE, processes=3, preload=("wave", "no_such_module_here"))
+    record = run_trials(spec, dummy_arms.which_process, nvml=NO_DRIVER)
+    pids = {cell.process: cell.values["pid"] for cell in record.cells}
+    assert len(set(pids.values())) == 3
+    assert all(cell.values["has_wave"] == 1.0 for cell in record.cells)
+    assert no_children_are_left()
+
+
+def test_a_process_that_waits_ends_with_a_run_that_fails() -> None:
+    spec = replace(ONE, processes=3, preload=("wave",))
+    with pytest.raises(BenchError, match="above the peak"):
+        run_trials(spec, partial(dummy_arms.misbehaving, "bench", 4), nvml=NO_DRIVER)
+    assert no_children_are_left()

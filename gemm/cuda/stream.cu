@@ -1,9 +1,9 @@
 // How fast does L2 fill shared memory by cp.async, how late does a copy arrive, and what does a block's barrier cost?
 //
-// tiles_*: the GEMM's own copies (same tiles, order of blocks, ring) with nothing multiplied, so that what blocks share in L2
-// and fetch from memory is as in the GEMM. distinct: every block reads bytes of its own, over and over, all of them in L2.
-// latency: one warp waits for one copy at a time. The trap: the rate of `tiles` is that of the GEMM's pattern and may be above
-// what L2 gives to SMs that ask for different bytes.
+// tiles_*: the GEMM's own copies (same tiles, order of blocks, ring) with nothing multiplied, so that what blocks share
+// in L2 and fetch from memory is as in the GEMM. distinct: every block reads bytes of its own, over and over, all of
+// them in L2. latency: one warp waits for one copy at a time. The trap: the rate of `tiles` is that of the GEMM's
+// pattern and may be above what L2 gives to SMs that ask for different bytes.
 #include <cuda_runtime.h>
 
 #include "raster.cuh"
@@ -51,8 +51,10 @@ __global__ void __launch_bounds__(layout::THREADS, 2)
 __global__ void __launch_bounds__(layout::THREADS, 2)
     distinct_kernel(const Element* a, const Element*, int, int, int k, int, uint32_t*) {
   const uint32_t ring = ptx::shared_address(shared_bytes);
-  const unsigned char* region = reinterpret_cast<const unsigned char*>(a) + static_cast<size_t>(blockIdx.x) * REGION_BYTES;
-  constexpr int TILES = REGION_BYTES / layout::STAGE_BYTES, COPIES = layout::STAGE_BYTES / layout::CHUNK_BYTES / layout::THREADS;
+  const unsigned char* region =
+      reinterpret_cast<const unsigned char*>(a) + static_cast<size_t>(blockIdx.x) * REGION_BYTES;
+  constexpr int TILES = REGION_BYTES / layout::STAGE_BYTES,
+                COPIES = layout::STAGE_BYTES / layout::CHUNK_BYTES / layout::THREADS;
   const int tiles = k * TILES;
   const auto begin = [&](int tile) {
     const int stage = tile % STAGES * layout::STAGE_BYTES;
@@ -87,7 +89,8 @@ __global__ void latency_kernel(const Element* a, const Element*, int, int, int, 
     start = ptx::clock64();
 #pragma unroll 1
     for (int step = 0; step < LATENCY_STEPS; ++step) {
-      ptx::cp_async_16(ring + threadIdx.x * layout::CHUNK_BYTES, region + (step * 32 + threadIdx.x) * layout::CHUNK_BYTES);
+      ptx::cp_async_16(ring + threadIdx.x * layout::CHUNK_BYTES,
+                       region + (step * 32 + threadIdx.x) * layout::CHUNK_BYTES);
       ptx::cp_async_commit();
       ptx::cp_async_wait<0>();
     }
@@ -131,19 +134,21 @@ const char* stream_error_string(int error) { return cudaGetErrorString(static_ca
 int stream_prepare(int index, int dynamic_bytes, int* resident_blocks) {
   cudaError_t error = cudaFuncSetAttribute(kernels[index], cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic_bytes);
   if (error == cudaSuccess)
-    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(resident_blocks, kernels[index], layout::THREADS, dynamic_bytes);
+    error =
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(resident_blocks, kernels[index], layout::THREADS, dynamic_bytes);
   return error;
 }
 
 // The meaning of m, n, k and loops is the kernel's. out: uint32_t[blocks].
-int stream_launch(int index, int blocks, int dynamic_bytes, const void* a, const void* b, int m, int n, int k, int loops,
-                  void* out, void* stream) {
+int stream_launch(int index, int blocks, int dynamic_bytes, const void* a, const void* b, int m, int n, int k,
+                  int loops, void* out, void* stream) {
   void* arguments[] = {&a, &b, &m, &n, &k, &loops, &out};
   return cudaLaunchKernel(kernels[index], dim3(blocks), dim3(layout::THREADS), arguments, dynamic_bytes,
                           static_cast<cudaStream_t>(stream));
 }
 
-// Does a launch with so much dynamic shared memory succeed, without the opt-in attribute and with it? An error is cleared.
+// Does a launch with so much dynamic shared memory succeed, without the opt-in attribute and with it? An error is
+// cleared.
 int stream_opt_in(int dynamic_bytes, int opt_in, void* stream) {
   const void* kernel = reinterpret_cast<const void*>(opt_in ? empty_kernel_with_opt_in : empty_kernel);
   cudaError_t error = cudaSuccess;

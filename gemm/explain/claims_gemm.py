@@ -7,6 +7,7 @@ is equally slow in all variants hides the read path without proving that it cost
 
 from __future__ import annotations
 
+from gemm.explain.effects import effect
 from gemm.explain.evidence import Evidence
 from gemm.explain.figures import machine_for
 from gemm.explain.finding import A100, ClaimResult, Finding, Verdict, place, record_name, result_of, untestable
@@ -14,31 +15,13 @@ from gemm.explain.predict import predict_gemm
 from gemm.variants import Kernel, Wait
 from micro.layout import layout
 from micro.variants import VARIANTS
-from stats.errors import BenchError, UserError
-from stats.inference import Interval
-from stats.records import Record
+from stats.errors import BenchError
 
-__all__ = ["claim_8", "claim_9", "claim_10", "claim_11", "claim_12", "effect"]
+__all__ = ["claim_8", "claim_9", "claim_10", "claim_11", "claim_12"]
 
 _SINGLE_BUFFER_PERCENT = 2.0  # how near to STAGES=1 "degrades to a single buffer" must come
 _STATIC_LIMIT_BYTES = 48 * 1024  # per block without the opt-in (CUDA C++ Programming Guide, "Shared Memory")
 _PREDICT = "gemm-bench explain --arch 80"
-
-
-def effect(record: Record, a: str, b: str) -> tuple[float, float, float] | None:
-    """``a`` against ``b`` in SM cycles, per cent with its 95 % interval; None where none can be given."""
-    from stats.compare import analyse
-
-    try:
-        found = analyse(record, a=a, b=b, metric="cycles")
-    except UserError:
-        return None
-    for comparison in found.comparisons:
-        interval: Interval | None = comparison.inference.t
-        if (comparison.a, comparison.b) == (a, b) and interval is not None:
-            low, high = interval.percent
-            return comparison.inference.effect_percent, low, high
-    return None
 
 
 def _text(found: tuple[float, float, float]) -> str:

@@ -1,4 +1,4 @@
-"""How is a record to be read? One of a few named situations per arm, and the rule that chose it.
+"""How is a record to be read? One of a few named situations per arm and pair, and the rule that chose it.
 
 The draft's reading guide (its section 2.4) as rules over measured figures: L, M, T of the micro-benchmark, the GEMM's
 cycles and its ceilings. A ceiling explains a time when it is at least EXPLAINS of it; of several the highest counts.
@@ -15,11 +15,11 @@ from typing import Any
 from stats.levels import Level
 from stats.tables import Column
 
-__all__ = ["COLUMNS", "EXPLAINS", "Reading", "Situation", "guide_rows", "read_time"]
+__all__ = ["COLUMNS", "EXPLAINS", "Reading", "Situation", "guide_rows", "read_pair", "read_time"]
 
 EXPLAINS = 0.90  # share of a time that a ceiling must reach to explain it
 COLUMNS = [
-    Column("arm", "arm", align="left"),
+    Column("arm", "arm or pair", align="left"),
     Column("measured", "measured"),
     Column("situation", "situation", align="left"),
     Column("rule", "rule", align="left"),
@@ -71,17 +71,34 @@ def read_time(measured: Level | None, ceilings: dict[str, float]) -> Reading:
     )
 
 
-def guide_rows(arms: Sequence[tuple[str, Level | None, dict[str, float]]]) -> list[dict[str, Any]]:
-    """One row per (arm, measured level, ceilings)."""
-    rows = []
-    for arm, level, ceilings in arms:
-        found = read_time(level, ceilings)
-        rows.append(
-            {
-                "arm": arm,
-                "measured": level.text() if level else None,
-                "situation": found.situation.value,
-                "rule": found.rule,
-            }
-        )
-    return rows
+def read_pair(effect: tuple[float, float, float] | None, a: Reading, b: Reading, margin_percent: float) -> Reading:
+    """The situation of a comparison from its effect (a against b: per cent, low, high) and the readings of its arms.
+
+    An effect inside the margin is hidden by, or bound by, what binds both arms; an effect on one side of zero belongs
+    to what binds the slower arm; anything else is not resolved.
+    """
+    if effect is None:
+        return Reading(Situation.NOT_RESOLVED, "no interval for this comparison")
+    mean, low, high = effect
+    said, margin = f"{mean:+.2f} % [{low:+.2f}, {high:+.2f}]", f"±{margin_percent:g} %"
+    if -margin_percent < low and high < margin_percent:
+        if a.situation is b.situation:
+            return Reading(a.situation, f"{said} lies inside {margin}, and both arms are {a.situation.value}")
+        return Reading(Situation.NOT_RESOLVED, f"{said} lies inside {margin}, but different things bind the arms")
+    if low > 0 or high < 0:
+        slower = a if mean > 0 else b
+        return Reading(slower.situation, f"{said}; the slower arm: {slower.rule}")
+    return Reading(Situation.NOT_RESOLVED, f"{said} straddles zero and leaves {margin}: more processes needed")
+
+
+def guide_rows(read: Sequence[tuple[str, Level | None, Reading]]) -> list[dict[str, Any]]:
+    """One row per (arm or pair, measured level, reading)."""
+    return [
+        {
+            "arm": arm,
+            "measured": level.text() if level else None,
+            "situation": reading.situation.value,
+            "rule": reading.rule,
+        }
+        for arm, level, reading in read
+    ]

@@ -1,7 +1,7 @@
-"""Which arms of the records can be read, and against which ceilings each?
+"""Which arms and pairs of the records can be read, and against which ceilings each?
 
-Micro load+mma: tensor (M), port (L), issue. GEMM: tensor, port with the copies, L2, issue. The stream run has its own
-table. The trap: a ceiling and the time that it explains must come from the same residency.
+Micro load+mma: tensor (M), port (L), issue. GEMM: tensor, port with the copies, L2, issue. Pairs: those of the ladder.
+The stream run has its own table. The trap: a ceiling and the time that it explains must come from the same residency.
 """
 
 from __future__ import annotations
@@ -9,18 +9,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from gemm.explain.effects import effect
 from gemm.explain.evidence import Evidence
+from gemm.explain.guide import Reading, read_pair, read_time
 from gemm.explain.kernels import micro_program
 from gemm.explain.machine import SUB_PARTITIONS
 from gemm.explain.roofline import roofline
-from gemm.variants import Kernel
+from gemm.variants import LADDER_PAIRS, Kernel
 from micro.arm_names import Work
 from micro.variants import VARIANTS
 from stats.levels import Level, arm_level
 from stats.records import Record
 from stats.tables import Column
 
-__all__ = ["STREAM_COLUMNS", "measured_arms", "stream_rows"]
+__all__ = ["STREAM_COLUMNS", "readings", "stream_rows"]
 
 STREAM_COLUMNS = [
     Column("arm", "arm", align="left"),
@@ -30,11 +32,11 @@ STREAM_COLUMNS = [
 ]
 
 
-def measured_arms(arch: int, evidence: Evidence) -> list[tuple[str, Level | None, dict[str, float]]]:
-    """(arm, measured level, ceilings) for every load+mma and GEMM arm that records of sm_``arch`` hold."""
+def readings(arch: int, evidence: Evidence) -> list[tuple[str, Level | None, Reading]]:
+    """(name, measured level, reading) for load+mma arms, GEMM arms and the ladder's pairs in records of sm_``arch``."""
     if evidence.arch != arch:
         return []
-    found: list[tuple[str, Level | None, dict[str, float]]] = []
+    found: list[tuple[str, Level | None, Reading]] = []
     for blocks in sorted(evidence.micro, reverse=True):
         for variant in VARIANTS:
             both = evidence.micro_level(variant, Work.LOAD_MMA, blocks)
@@ -44,12 +46,19 @@ def measured_arms(arch: int, evidence: Evidence) -> list[tuple[str, Level | None
                 program = micro_program(variant, "load+mma", arch)
                 issue = len(program.ops) / program.ksteps / SUB_PARTITIONS
                 ceilings = {"tensor": mma.mean, "port": load.mean, "issue": issue}
-                found.append((f"micro {variant}:load+mma, {blocks} blocks/SM", both, ceilings))
+                found.append((f"micro {variant}:load+mma, {blocks} blocks/SM", both, read_time(both, ceilings)))
+    read: dict[str, Reading] = {}
     for variant in VARIANTS:
         level = evidence.gemm_level(variant)
         if level:
             ceilings = {c.name: c.cycles for c in roofline(Kernel(variant), arch, evidence).ceilings}
-            found.append((f"gemm {variant}", level, ceilings))
+            read[variant] = read_time(level, ceilings)
+            found.append((f"gemm {variant}", level, read[variant]))
+    for a, b in LADDER_PAIRS:
+        record = evidence.gemm_record(a, b)
+        if record and {a, b} <= set(read):
+            reading = read_pair(effect(record, a, b), read[a], read[b], record.header.margin_percent)
+            found.append((f"gemm {a} against {b}", None, reading))
     return found
 
 

@@ -170,7 +170,7 @@ def run_stream(
 ) -> Record:
     """Measure; raises what ``stats.trials.run_trials`` raises."""
     spec = replace(
-        config.trial_spec(TOOL, _REFERENCE, f"{_REFERENCE}.twin"),
+        config.trial_spec(TOOL, _REFERENCE, f"{_REFERENCE}.twin", preload=["torch"]),
         comparisons=config.comparisons or [(STREAM_ARMS[0], STREAM_ARMS[1])],
         launches=config.launches,
     )

@@ -1,9 +1,9 @@
 // How many cycles did every SM spend between two points of a stream, and at what clock?
 //
-// A probe is one block on every SM (its shared memory leaves no room for a second) that reads the SM's cycle counter and
-// the global nanosecond timer. The difference of two probes is what the SM spent in between, whatever its frequency did.
-// `hold` makes the stream wait until the host has enqueued a whole cell, so that no gap between launches is counted. The
-// trap: a host that waits for the held stream waits for ever, so a hold ends by itself.
+// A probe is one block on every SM (its shared memory leaves no room for a second) that reads the SM's cycle counter
+// and the global nanosecond timer. The difference of two probes is what the SM spent in between, whatever its frequency
+// did. `hold` makes the stream wait until the host has enqueued a whole cell, so that no gap between launches is
+// counted. The trap: a host that waits for the held stream waits for ever, so a hold ends by itself.
 #include <cuda_runtime.h>
 
 #include "ptx.cuh"

@@ -23,7 +23,7 @@ from stats.results import Comparison
 __all__ = ["build_figure", "caption_of", "figure_names"]
 
 LISTED_VERDICTS = 4
-PANEL_TITLE_CHARACTERS = 26
+PANEL_TITLE_CHARACTERS = 20
 
 
 def paired(source: Source, metric: Metric) -> Paired:
@@ -77,16 +77,17 @@ def run_trace(source: Source) -> RunTrace:
     if not cells:
         raise NotInRecord(f"{source.shown_as}: holds no cell")
     elapsed: list[float] = []
-    starts: list[float] = []
+    starts: list[int] = []
     spans: dict[tuple[int, int, int], tuple[float, float]] = {}
     offset = last = 0.0
     current: tuple[int, int] | None = None
     for cell in cells:
         attempt = (cell.process, cell.attempt)
+        began = cell.started_s if math.isfinite(cell.started_s) else 0.0
         if attempt != current:
-            offset, current = last, attempt
-            starts.append(offset)
-        at = offset + (cell.started_s if math.isfinite(cell.started_s) else 0.0)
+            offset, current = last - began, attempt  # a process takes seconds to start, in which nothing is measured
+            starts.append(len(elapsed))
+        at = offset + began
         took_s = cell.time_ns * 1e-9 if math.isfinite(cell.time_ns) else 0.0
         elapsed.append(at)
         last = max(last, at + took_s)
@@ -95,6 +96,7 @@ def run_trace(source: Source) -> RunTrace:
             spans[block] = (spans.get(block, (at, at))[0], at + took_s)
     return RunTrace(
         "The device over the run",
+        [cell.arm for cell in cells],
         elapsed,
         [cell.clock_mhz for cell in cells],
         [cell.power_w for cell in cells],

@@ -24,6 +24,7 @@ __all__ = [
     "GREY",
     "IMAGE_FORMATS",
     "ORANGE",
+    "PURPLE",
     "RED",
     "SKY",
     "WIDTH_INCHES",
@@ -35,7 +36,7 @@ __all__ = [
 
 ImageFormat = Literal["svg", "png"]
 IMAGE_FORMATS: tuple[ImageFormat, ...] = ("png", "svg")
-BLUE, ORANGE, GREEN, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
+BLUE, ORANGE, GREEN, RED, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"
 BLACK, GREY = "#222222", "#888888"
 WIDTH_INCHES = 7.2
 PNG_DPI = 160

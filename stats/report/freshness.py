@@ -31,7 +31,10 @@ def freshness(source_hash: str, sources: Sequence[str], flags: Sequence[str], ro
     if source_hash == "none":
         return Freshness("none")
     if not sources:
-        return Freshness("unknown", f"recorded from kernel sources {source_hash}, which the record does not name")
+        line = (
+            f"recorded from kernel sources {source_hash}; it names no files, so nobody can say whether they are today's"
+        )
+        return Freshness("unknown", line)
     today = todays_hash(sources, flags, root)
     if today == source_hash:
         return Freshness("fresh")

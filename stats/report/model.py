@@ -155,16 +155,18 @@ class Paired:
 class RunTrace:
     """Clock, power and temperature over the run, cell by cell in the order of measurement.
 
-    ``elapsed_s`` runs on from process to process; ``starts_s`` are the places where a process begins, ``excluded_s``
-    the spans of blocks that the blind rule took out. A series that was not measured is all nan.
+    ``elapsed_s`` runs on from process to process without the time between; ``starts`` are the indices of the cells with
+    which a process begins, ``excluded_s`` the spans of blocks that the analysis left out. A series that was not
+    measured is all nan.
     """
 
     title: str
+    arms: Sequence[str]
     elapsed_s: Sequence[float]
     clock_mhz: Sequence[float]
     power_w: Sequence[float]
     temperature_c: Sequence[float]
-    starts_s: Sequence[float]
+    starts: Sequence[int]
     excluded_s: Sequence[tuple[float, float]] = ()
     note: str = ""
 

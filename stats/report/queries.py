@@ -6,6 +6,7 @@ statistic: it lays out what ``stats.compare`` found. The trap: an arm that did n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ from stats.tables import Column
 __all__ = ["build_table", "main_table", "table_names"]
 
 LISTED_PAIRS = 2
+LISTED_ALIKE = 5  # warnings of one code; arms by the hundred may share one
 
 
 def _level_cells(prefix: str, level: Level, scale: float) -> dict[str, Any]:
@@ -126,10 +128,15 @@ def warnings_table(source: Source) -> Table:
         for caution in comparison.cautions:
             about = f"{comparison.a} against {comparison.b} ({comparison.metric})"
             told.setdefault((caution.code, caution.message), []).append(about)
-    rows = [
-        {"code": code, "message": message, "about": _about(pairs, len(compared))}
-        for (code, message), pairs in told.items()
-    ]
+    rows = []
+    count = Counter(code for code, _ in told)
+    seen: Counter[str] = Counter()
+    for (code, message), pairs in told.items():
+        seen[code] += 1
+        if seen[code] <= LISTED_ALIKE:
+            rows.append({"code": code, "message": message, "about": _about(pairs, len(compared))})
+        elif seen[code] == LISTED_ALIKE + 1:
+            rows.append({"code": code, "message": f"… and {count[code] - LISTED_ALIKE} more like it", "about": None})
     columns = [
         Column("code", "code", align="left"),
         Column("message", "warning", align="left"),
