@@ -188,7 +188,8 @@ class GemmLibrary:
         )
         name = f"{kernel.name}: launch"
 
-        def run() -> None:
+        # The pointers alone would let torch give the memory to somebody else while launches still use it.
+        def run(_alive: tuple[Any, ...] = (a, b, c)) -> None:
             error = launch()
             if error:
                 self._check(error, name)
