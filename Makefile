@@ -9,7 +9,7 @@ HAVE_TORCH  := $(shell $(PYTHON) -c 'import importlib.util as u; print("yes" if 
 comma := ,
 EXTRAS ?= dev$(if $(and $(HAVE_DRIVER),$(if $(HAVE_TORCH),,yes)),$(comma)gpu)$(if $(HAVE_NVCC),,$(comma)toolchain)
 
-.PHONY: help bench test test-gpu sanitize lint format types simulation bench-analysis readme wheel clean
+.PHONY: help bench test test-gpu sanitize lint format types simulation bench-analysis readme readme-check wheel clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -58,6 +58,9 @@ bench-analysis: $(VENV)/.installed ## how long 100,000 cells take to read and to
 
 readme: $(VENV)/.installed ## rebuild every generated block of README.md from results/
 	$(BIN)/bench-stats readme README.md
+
+readme-check: $(VENV)/.installed ## say which generated block or figure of README.md is not what its record gives
+	$(BIN)/bench-stats readme README.md --check
 
 wheel: $(VENV)/.installed ## build the wheel into dist/
 	$(BIN)/python -m build --wheel

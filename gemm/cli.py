@@ -15,6 +15,7 @@ import typer
 from gemm import cli_counters, cli_explain
 from gemm.campaign_cli import aa, inject
 from gemm.cli_static import sass
+from gemm.cli_tools import tools
 from stats.errors import BenchError, UserError, run_app
 from stats.tables import FORMATS
 
@@ -22,6 +23,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 app.command()(aa)
 app.command()(inject)
 app.command()(sass)
+app.command()(tools)
 cli_counters.register(app)
 cli_explain.register(app)
 
@@ -104,6 +106,7 @@ def bench(
 
     from gemm.arguments import parse_shape
     from gemm.run import record_path, run_gemm
+    from stats.prepare import require_accepted
     from stats.progress import TerminalProgress
 
     for text in chosen.shapes:
@@ -115,6 +118,7 @@ def bench(
             resume=resume,
             progress=TerminalProgress(),
         )
+        require_accepted(record)
         sys.stdout.write(_report(record, fmt))
         sys.stdout.flush()
 

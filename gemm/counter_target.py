@@ -29,9 +29,11 @@ def launch_all(kernels: Sequence[Kernel], shape: tuple[int, int, int], device: i
     import torch
 
     from gemm.check import gate
-    from gemm.library import GemmLibrary, build_gemm, source_hash
+    from gemm.library import CUDA_DIR, INCLUDE_DIRS, GemmLibrary, build_gemm, source_hash
     from gemm.operands import make_operands
+    from micro.build import kernel_sources
     from micro.device import describe_device
+    from stats.provenance import relative_sources
 
     described, _ = describe_device(device)
     built = build_gemm(kernels, [int(described.compute_capability.replace(".", ""))])
@@ -62,7 +64,14 @@ def launch_all(kernels: Sequence[Kernel], shape: tuple[int, int, int], device: i
             )
         )
     software = {"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc}
-    return Facts(device=described, software=software, source_hash=source_hash(), launches=launches)
+    return Facts(
+        device=described,
+        software=software,
+        source_hash=source_hash(),
+        sources=relative_sources(kernel_sources([CUDA_DIR / "gemm.cu"], INCLUDE_DIRS)),
+        build_flags=list(built.flags),
+        launches=launches,
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

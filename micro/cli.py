@@ -102,8 +102,10 @@ def _with_heading(lines: list[str], fmt: str, body: str, after: list[str]) -> st
 
 def _measured(record: Any, fmt: Any) -> str:
     from micro.results import COLUMNS, DATA_COLUMNS, UNITS_LINES, heading_lines, measured_rows
+    from stats.prepare import require_accepted
     from stats.tables import render
 
+    require_accepted(record)
     lines = heading_lines(record)
     columns = COLUMNS if fmt in ("table", "md") else DATA_COLUMNS
     body = render(columns, measured_rows(record), fmt, extra={"measured": True, "heading": lines})

@@ -16,7 +16,7 @@ from stats.config import ConfigModel
 
 __all__ = ["CountersConfig", "Draft", "Metric"]
 
-Group = Literal["instructions", "wavefronts", "conflicts", "use", "stalls", "opcodes"]
+Group = Literal["instructions", "wavefronts", "conflicts", "use", "stalls", "opcodes", "addresses"]
 
 
 class Metric(ConfigModel):

@@ -17,9 +17,20 @@ from micro.counter_config import Group
 from stats.errors import UserError
 from stats.records import Device
 
-__all__ = ["CountersRecord", "DraftRow", "Facts", "LaunchFacts", "LaunchRow", "MetricRow", "read_counters"]
+__all__ = [
+    "DERIVED",
+    "CountersRecord",
+    "DraftRow",
+    "Facts",
+    "Instructions",
+    "LaunchFacts",
+    "LaunchRow",
+    "MetricRow",
+    "read_counters",
+]
 
 SCHEMA_VERSION = 1
+DERIVED = ("summary", "remainders", "lsu_pipe")  # tables that the file carries for readers of JSON, made on writing
 
 
 class _Model(BaseModel):
@@ -41,7 +52,20 @@ class Facts(_Model):
     device: Device
     software: dict[str, str]
     source_hash: str
+    sources: list[str] = []
+    build_flags: list[str] = []
     launches: list[LaunchFacts]
+
+
+class Instructions(_Model):
+    """Instructions of a kernel with the same figures, each figure that of one of them over the whole launch."""
+
+    instructions: int
+    first: str  # the first one's offset in the kernel, hexadecimal
+    executed: int
+    wavefronts: int | None
+    ideal: int | None
+    tags: int | None
 
 
 class LaunchRow(LaunchFacts):
@@ -52,6 +76,7 @@ class LaunchRow(LaunchFacts):
     predicted: dict[str, dict[str, int]]
     counted: dict[str, float | None]
     opcodes: dict[str, int] = {}
+    addresses: list[Instructions] = []
 
     def predicted_total(self, key: str) -> int:
         """Over all parts of the launch."""
@@ -90,6 +115,8 @@ class CountersRecord(_Model):
     git_commit: str
     git_dirty: bool
     source_hash: str
+    sources: list[str] = []
+    build_flags: list[str] = []
     config: dict[str, Any]
     command: list[str]
     seconds: float
@@ -116,7 +143,7 @@ def read_counters(path: Path) -> CountersRecord:
     if version != SCHEMA_VERSION:
         raise UserError(f"{path}: schema version {version}, this program reads {SCHEMA_VERSION}")
     try:
-        return CountersRecord.model_validate(data)
+        return CountersRecord.model_validate({key: data[key] for key in data if key not in DERIVED})
     except ValidationError as error:
         first = error.errors()[0]
         raise UserError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None

@@ -7,22 +7,17 @@ on the launch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from micro.counter_causes import cause, exact_wavefronts, lsu_rows
 from micro.counter_record import CountersRecord, LaunchRow
 from stats.tables import Column, Format, render, to_json
 
-__all__ = ["comparison_rows", "difference_rows", "render_counters"]
+__all__ = ["comparison_rows", "difference_rows", "render_counters", "summary_rows"]
 
-_HEADINGS = {
-    "lds": "LDS",
-    "ldsm": "LDSM",
-    "load_wavefronts": "load wavefronts",
-    "load_conflicts": "bank conflicts",
-    "store_wavefronts": "store wavefronts",
-}
-_MAIN = ("lds", "ldsm", "load_wavefronts", "load_conflicts")
+# Counted and predicted figures of the first table; a column of the pipe's count stands beside the instructions' own.
+_MAIN = {"lds": "LDS", "ldsm": "LDSM", "wavefronts": "load wavefronts"}
 _USE = ("cycles", "lsu_percent", "port_percent", "tensor_percent", "l2_percent", "occupancy_percent")
 _STALLS = ("stall_long_scoreboard", "stall_short_scoreboard", "stall_mio_throttle", "stall_barrier", "stall_math_pipe")
 _USE_HEADINGS = {
@@ -55,7 +50,7 @@ def comparison_rows(record: CountersRecord) -> list[dict[str, Any]]:
 
 
 def difference_rows(record: CountersRecord) -> list[dict[str, Any]]:
-    """The rows in which counted and predicted differ, with the parts that the prediction adds up."""
+    """The rows in which counted and predicted differ, with the parts that the prediction adds up, and the cause."""
     rows = [row for row in comparison_rows(record) if row["difference"]]
     launches = {launch.arm: launch for launch in record.launches}
     predicted = {metric.key: metric.predicted for metric in record.metrics}
@@ -63,6 +58,7 @@ def difference_rows(record: CountersRecord) -> list[dict[str, Any]]:
         key = predicted[row["key"]] or ""
         parts = {where: part[key] for where, part in launches[row["arm"]].predicted.items() if part.get(key)}
         row["parts"] = " + ".join(f"{count} {where}" for where, count in parts.items()) or "none"
+        row["cause"] = cause(launches[row["arm"]], row["key"])
     return rows
 
 
@@ -79,28 +75,73 @@ def _per_kstep(launch: LaunchRow, value: float | None) -> float | None:
     return None if value is None else value / launch.warp_ksteps
 
 
-def _main_rows(record: CountersRecord) -> Iterator[dict[str, Any]]:
-    for launch in record.launches:
-        row: dict[str, Any] = {"arm": launch.arm}
-        differences: list[float | None] = []
-        for key in _MAIN:
-            metric = record.metric(key)
-            predicted = (metric.predicted if metric is not None else None) or key
-            row[key] = _per_kstep(launch, launch.counted.get(key))
-            row[f"{key}_predicted"] = _per_kstep(launch, launch.predicted_total(predicted))
-        for metric in record.metrics:
-            if metric.predicted is not None:
-                differences.append(_difference(launch, metric.key, metric.predicted))
-        known = [value for value in differences if value is not None]
-        row["equal"] = f"{sum(value == 0 for value in known)} of {len(known)}" if known else None
-        yield row
+def summary_rows(record: CountersRecord) -> list[dict[str, Any]]:
+    """One row a launch, per warp k-step: instructions, their wavefronts, the pipe's, conflicts; then use, stalls.
+
+    ``X_predicted`` stands beside ``X``; ``equal`` of ``compared`` are the predicted counters without a difference.
+    """
+    return [_summary(record, launch) for launch in record.launches]
+
+
+def _summary(record: CountersRecord, launch: LaunchRow) -> dict[str, Any]:
+    def counted(key: str) -> float | None:
+        return _per_kstep(launch, launch.counted.get(key))
+
+    def predicted(key: str) -> float | None:
+        return _per_kstep(launch, launch.predicted_total(key))
+
+    differences = [_difference(launch, row.key, row.predicted) for row in record.metrics if row.predicted is not None]
+    known = [value for value in differences if value is not None]
+    return {
+        "arm": launch.arm,
+        "lds": counted("lds"),
+        "lds_predicted": predicted("lds"),
+        "ldsm": counted("ldsm"),
+        "ldsm_predicted": predicted("ldsm"),
+        "wavefronts": _per_kstep(launch, exact_wavefronts(launch.counted, "load")),
+        "wavefronts_predicted": predicted("load_wavefronts"),
+        "pipe_wavefronts": counted("load_wavefronts"),
+        "conflicts": counted("load_conflicts"),
+        "conflicts_predicted": predicted("load_conflicts"),
+        "equal": sum(value == 0 for value in known),
+        "compared": len(known),
+        **{key: launch.counted.get(key) for key in (*_USE, *_STALLS)},
+    }
 
 
 def _main_columns() -> list[Column]:
     columns = [Column("arm", "arm", align="left")]
-    for key in _MAIN:
-        columns += [Column(key, f"{_HEADINGS[key]}", ".4g"), Column(f"{key}_predicted", "predicted", ".4g")]
-    return [*columns, Column("equal", "equal to the last")]
+    for key, heading in _MAIN.items():
+        columns += [Column(key, heading, ".10g"), Column(f"{key}_predicted", "predicted", ".10g")]
+    columns += [Column("pipe_wavefronts", "at the pipe", ".3f"), Column("conflicts", "bank conflicts", ".3f")]
+    columns.append(Column("conflicts_predicted", "predicted", ".10g"))
+    return [*columns, Column("equal", "equal"), Column("compared", "of")]
+
+
+def _lsu(record: CountersRecord, fmt: Format) -> str:
+    columns = [
+        Column("arm", "arm", align="left"),
+        Column("counted", "LSU pipe", ",d"),
+        Column("by_opcode", "its opcodes", ",d"),
+        Column("left", "left", ",d"),
+        Column("left_per_warp", "left per warp", ".6g"),
+        Column("s2r_per_warp", "S2R per warp", ".6g"),
+    ]
+    return render(columns, lsu_rows(record), fmt)
+
+
+def _addresses(record: CountersRecord, fmt: Format) -> str:
+    columns = [
+        Column("arm", "arm", align="left"),
+        Column("instructions", "instructions", "d"),
+        Column("first", "first at"),
+        Column("executed", "executed, each", ",d"),
+        Column("wavefronts", "shared wavefronts", ",d"),
+        Column("ideal", "ideal", ",d"),
+        Column("tags", "global tags", ",d"),
+    ]
+    rows = [{"arm": launch.arm, **row.model_dump()} for launch in record.launches for row in launch.addresses]
+    return render(columns, rows, fmt)
 
 
 def _use(record: CountersRecord, keys: Sequence[str], headings: Mapping[str, str], fmt: Format) -> str:
@@ -134,9 +175,10 @@ def name_lines(record: CountersRecord) -> list[str]:
 
 
 def render_counters(record: CountersRecord, fmt: Format, *, stale: bool = False) -> str:
-    """The whole report. ``csv`` is one row a launch and metric; ``json`` is the record itself."""
+    """The whole report. ``csv`` is one row a launch and metric; ``json`` is the record with its tables."""
     if fmt == "json":
-        return to_json(record.model_dump(mode="json")) + "\n"
+        derived = {"summary": summary_rows(record), "remainders": difference_rows(record), "lsu_pipe": lsu_rows(record)}
+        return to_json({**record.model_dump(mode="json"), **derived}) + "\n"
     comparison = [
         Column("arm", "arm", align="left"),
         Column("key", "metric", align="left"),
@@ -156,10 +198,12 @@ def render_counters(record: CountersRecord, fmt: Format, *, stale: bool = False)
         _lines(lines, fmt),
         _titled(
             "Per warp k-step: counted by the hardware, and predicted from the addresses",
-            render(_main_columns(), list(_main_rows(record)), fmt),
+            render(_main_columns(), summary_rows(record), fmt),
             fmt,
         ),
         _titled("What differs, whole launch", _differences(different, comparison, fmt), fmt),
+        _titled("What the LSU pipe counts: loads, stores, cp.async, SHFL, LDGDEPBAR, some S2R", _lsu(record, fmt), fmt),
+        *([_titled("By instruction, whole launch", _addresses(record, fmt), fmt)] if _has_addresses(record) else []),
         _titled("Use of the machine", _use(record, _USE, _USE_HEADINGS, fmt), fmt),
         _titled("Stalls, cycles per instruction issued", _use(record, _STALLS, stall_headings, fmt), fmt),
         _titled("Names of the draft, and what is missing", _lines(name_lines(record), fmt), fmt),
@@ -170,7 +214,12 @@ def render_counters(record: CountersRecord, fmt: Format, *, stale: bool = False)
 def _differences(rows: list[dict[str, Any]], comparison: list[Column], fmt: Format) -> str:
     if not rows:
         return "nothing: every counter that was predicted equals its prediction to the last\n"
-    return render([*comparison, Column("parts", "predicted parts", align="left")], rows, fmt)
+    words = [Column("parts", "predicted parts", align="left"), Column("cause", "cause", align="left")]
+    return render([*comparison, *words], rows, fmt)
+
+
+def _has_addresses(record: CountersRecord) -> bool:
+    return any(launch.addresses for launch in record.launches)
 
 
 def _titled(title: str, body: str, fmt: Format) -> str:

@@ -111,7 +111,14 @@ def launch_all(
                     )
                 )
     software = {"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc}
-    return Facts(device=described, software=software, source_hash=built.source_hash, launches=launches)
+    return Facts(
+        device=described,
+        software=software,
+        source_hash=built.source_hash,
+        sources=list(built.sources),
+        build_flags=list(built.flags),
+        launches=launches,
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

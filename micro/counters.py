@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from micro.counter_addresses import grouped_addresses
 from micro.counter_config import CountersConfig, Metric
 from micro.counter_record import CountersRecord, DraftRow, Facts, LaunchFacts, LaunchRow, MetricRow
 from micro.launch_counts import LaunchCounts
@@ -31,7 +32,8 @@ from stats.provenance import created_utc, git_state, software_versions
 
 __all__ = ["CounterTool", "by_hand", "choose_names", "run_counters"]
 
-_TEMPLATE = re.compile(r"\((?:bool|int|(?:\(anonymous namespace\))?[\w:<>]*[A-Z]\w*)\)\s*(-?\d+)")
+# ncu prints an argument as 1 or as (layout::ReadMode)1, by its version.
+_TEMPLATE = re.compile(r"[<,]\s*(?:\((?:\(anonymous namespace\))?[\w:<>]+\)\s*)?(-?\d+)(?=\s*[,>])")
 _NS = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
 _MOST_REFUSALS = 12
 _REPORT, _FACTS = "report.ncu-rep", "facts.json"
@@ -116,7 +118,7 @@ def _run_bare(command: Sequence[str]) -> None:
 
 def template_integers(kernel: str) -> list[int]:
     """The integers among the template arguments of a demangled kernel name, enumerators and flags included."""
-    return [int(text) for text in _TEMPLATE.findall(kernel.split(">(")[0])]
+    return [int(text) for text in _TEMPLATE.findall(kernel.split(">(")[0] + ">")]
 
 
 def match_launches(facts: Sequence[LaunchFacts], counted: Sequence[ProfiledLaunch]) -> list[ProfiledLaunch]:
@@ -125,7 +127,7 @@ def match_launches(facts: Sequence[LaunchFacts], counted: Sequence[ProfiledLaunc
         raise BenchError(f"ncu counted {len(counted)} launches, the target made {len(facts)}")
     for made, launch in zip(facts, counted, strict=True):
         integers = template_integers(launch.kernel)
-        if len(integers) == len(made.template) and integers != made.template:
+        if integers != made.template:
             raise BenchError(f"{made.arm}: ncu counted another kernel in its place: {launch.kernel}")
         grid = re.findall(r"\d+", launch.grid)
         if grid and int(grid[0]) != made.blocks:
@@ -152,6 +154,7 @@ def _launch_row(
         predicted=counts.as_dict(),
         counted=counted,
         opcodes=opcodes,
+        addresses=grouped_addresses({metric.key: launch.text.get(metric.name or "", "") for metric in metrics}),
     )
 
 
@@ -255,6 +258,8 @@ def _counted(
         git_commit=commit,
         git_dirty=dirty,
         source_hash=facts.source_hash,
+        sources=facts.sources,
+        build_flags=facts.build_flags,
         config=config.model_dump(mode="json"),
         command=["ncu", *_without_paths(arguments)],
         seconds=0.0,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from micro.arm_names import Work
-from micro.banks import Kind, kstep_wavefronts, tile_store
+from micro.banks import WARP, Kind, kstep_wavefronts, tile_store
 from micro.layout import layout
 from micro.variants import VARIANTS
 
@@ -26,6 +26,8 @@ KEYS = (
     "ldsm",
     "sts",
     "ldgsts",
+    "ldgsts_off",
+    "ldgsts_issued",
     "hmma",
     "lds_wavefronts",
     "ldsm_wavefronts",
@@ -33,10 +35,17 @@ KEYS = (
     "sts_wavefronts",
     "ldgsts_wavefronts",
     "store_wavefronts",
+    "ldgsts_bytes",
+    "ldgsts_sectors",
+    "lds_conflicts",
+    "ldsm_conflicts",
     "load_conflicts",
     "store_conflicts",
     "ldgsts_conflicts",
 )
+
+CHUNK_BYTES = 16  # what a lane copies at a time
+SECTOR_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,7 @@ def tile_loads(variant: str, swizzle: bool, k_steps: int | None = None) -> Mappi
                 counts[kind] += 1
                 counts[f"{kind}_wavefronts"] += load.wavefronts.total
                 counts["load_wavefronts"] += load.wavefronts.total
+                counts[f"{kind}_conflicts"] += load.wavefronts.excess
                 counts["load_conflicts"] += load.wavefronts.excess
     return counts
 
@@ -88,6 +98,9 @@ def tile_stores(variant: str, swizzle: bool, instruction: Literal["sts", "ldgsts
         counts["store_wavefronts"] = stores.total
         counts["store_conflicts"] = excess
     else:
+        counts["ldgsts_issued"] = len(stores.stores)
+        counts["ldgsts_bytes"] = len(stores.stores) * WARP * CHUNK_BYTES
+        counts["ldgsts_sectors"] = counts["ldgsts_bytes"] // SECTOR_BYTES  # a row of a tile is whole sectors
         counts["ldgsts_conflicts"] = excess
     return counts
 

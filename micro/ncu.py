@@ -138,7 +138,7 @@ def parse_raw(text: str) -> list[ProfiledLaunch]:
         if len(row) != len(header):
             raise BenchError(f"ncu: a row of its raw page has {len(row)} fields, the header {len(header)}")
         cells = dict(zip(header, row, strict=True))
-        metrics = {name: cell for name, cell in cells.items() if "__" in name or name.startswith("memory_")}
+        metrics = {name: cell for name, cell in cells.items() if name[:1].islower()}
         launches.append(
             ProfiledLaunch(
                 kernel=cells.get("Kernel Name", ""),

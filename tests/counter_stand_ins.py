@@ -85,14 +85,16 @@ else:
             a, b, c, d = launch["template"]
             if mood == "other kernel":
                 d = 2
-            kernel = (f"void <unnamed>::micro_kernel<(layout::ReadMode){{a}}, (layout::BLayout){{b}}, (bool){{c}}, "
-                f"(<unnamed>::Work){{d}}>(const unsigned short *, int, <unnamed>::WarpSpan *, unsigned int *)")
+            kernel = (f"void <unnamed>::micro_kernel<{{a}}, {{b}}, {{c}}, {{d}}>"
+                "(const unsigned short *, int, <unnamed>::WarpSpan *, unsigned int *)")
             row = [str(number), "4242", "python3.12", "127.0.0.1", kernel, "1", "7", "(256, 1, 1)",
                 f"({{launch['blocks']}}, 1, 1)", "0", "9.0"]
             for name in metrics:
                 metric = key_of[name]
                 if metric.group == "opcodes":
-                    row.append("1,234 (HMMA: 1,000; LDS: 234)")
+                    row.append("1234 (HMMA: 1000; LDS: 234)")
+                elif metric.group == "addresses":
+                    row.append("30 (0x7f5e9f7f7510: 10; 0x7f5e9f7f7520: 20)")
                 elif mood == "one more" and metric.key == "load_wavefronts":
                     row.append(f"{{counts.total('load_wavefronts') + 1:,}}")
                 elif mood == "not available" and metric.key == "ldsm":

@@ -62,7 +62,7 @@ def _micro_static(name: str) -> dict[str, Any]:
 def make_header(levels: Mapping[str, float], **changes: Any) -> Header:
     """A header over the arms of ``levels``; the twin, if one is named so, makes its original the reference."""
     twin = next((arm for arm in levels if arm.endswith(".twin")), None)
-    reference = twin.removesuffix(".twin") if twin else list(levels)[-1]
+    reference = twin.removesuffix(".twin") if twin else [arm for arm in levels if not math.isnan(levels[arm])][-1]
     facts: dict[str, Any] = {
         "tool": "micro-bench",
         "created_utc": "2026-01-01T00:00:00+00:00",

@@ -15,11 +15,12 @@ from counter_stand_ins import ROOT, write_ncu, write_target
 from micro.cli_counters import micro_tool, show
 from micro.counter_config import CountersConfig
 from micro.counter_record import CountersRecord, read_counters
-from micro.counter_table import comparison_rows, difference_rows, render_counters
+from micro.counter_table import comparison_rows, difference_rows, render_counters, summary_rows
 from micro.counters import by_hand, run_counters, template_integers
 from micro.ncu import Ncu, find_ncu, parse_instances, parse_names, parse_raw
 from stats.config import load_config
 from stats.errors import BenchError, UserError
+from stats.report.json_tables import json_table, read_document
 
 CONFIG = load_config("counters", CountersConfig)
 NAMES = {name for metric in CONFIG.metrics for name in metric.names if metric.listed} | {
@@ -52,6 +53,10 @@ def test_every_predicted_counter_is_compared_and_equal(run) -> None:
     assert difference_rows(record) == []
     assert "equals its prediction to the last" in render_counters(record, "table")
     assert record.launches[0].opcodes == {"HMMA": 1000, "LDS": 234}
+    assert [row.model_dump() for row in record.launches[0].addresses] == [
+        {"instructions": 1, "first": "0x0", "executed": 10, "wavefronts": 10, "ideal": 10, "tags": 10},
+        {"instructions": 1, "first": "0x10", "executed": 20, "wavefronts": 20, "ideal": 20, "tags": 20},
+    ]
 
 
 def test_one_wavefront_more_is_a_difference_of_the_launch(run) -> None:
@@ -59,6 +64,7 @@ def test_one_wavefront_more_is_a_difference_of_the_launch(run) -> None:
     assert {(row["key"], row["difference"]) for row in rows} == {("load_wavefronts", 1)}
     assert len(rows) == 8
     assert rows[0]["parts"] == f"{rows[0]['predicted']} main loop"
+    assert rows[0]["cause"] == "the pipe's: of no instruction; its wavefronts and conflicts are of different passes"
 
 
 def test_a_name_that_the_chip_lacks_is_mapped_and_the_table_says_so(run) -> None:
@@ -137,6 +143,9 @@ def test_a_record_gives_the_same_tables_again_without_ncu(run, tmp_path: Path) -
     assert read_counters(path) == record
     for fmt in ("table", "md", "csv", "json"):
         assert show(path, fmt, record.source_hash) == render_counters(record, fmt)
+    summary = json_table(read_document(path, "counters.json"), "summary", "arm; wavefronts; wavefronts_predicted")
+    assert summary.rows == json.loads(json.dumps(summary_rows(record)))
+    assert {row["wavefronts"] for row in summary.rows if row["arm"] == "A3/noswz:load"} == {128}
     assert "STALE" not in show(path, "table", record.source_hash)
     assert "STALE: the kernel sources have changed since" in show(path, "table", "another")
     kept = {file.name for file in (tmp_path / "kept").iterdir()}
@@ -216,6 +225,45 @@ def test_the_raw_page_is_read_with_units_separators_and_foreign_lines() -> None:
         parse_raw("==WARNING== No kernels were profiled.\n")
     with pytest.raises(BenchError, match="has 2 fields"):
         parse_raw(text + '"2","1"\n')
+
+
+# ncu 2025.3.1 on an H200: some columns of the raw page of a GEMM launch, instances in details, and of the suffix query.
+RAW_2025 = (
+    '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device",'
+    '"CC","device__attribute_display_name","gpu__time_duration.sum","inst_executed","launch__func_cache_config",'
+    '"sass__inst_executed_per_opcode","sm__inst_executed_pipe_lsu.sum"\n'
+    '"","","","","","","","","","","","","ns","inst","","","inst"\n'
+    '"0","1761","python3.12","127.0.0.1","void <unnamed>::gemm_kernel<__nv_bfloat16, 0, 0, 1, 3, 1, 0, 0, 0, 2>'
+    '(const T1 *, const T1 *, T1 *, int, int, int)","1","7","(256, 1, 1)","(256, 1, 1)","0","9.0","NVIDIA H200",'
+    '"23744","5203968 (0x7f5e9f7f7500: 2048; 0x7f5e9f7f7510: 2048)","CachePreferNone (0: CachePreferNone)",'
+    '"5203968 (LDS: 2195456; HMMA: 1048576; LDGSTS: 147456)","2480128"\n'
+)
+SUFFIXES_2025 = (
+    "Device NVIDIA H200 (GH100)\n"
+    "------------------------------------------------------- ------------ ------------ -----------------------------\n"
+    "Metric Name                                             Metric Type  Metric Unit  Metric Description\n"
+    "------------------------------------------------------- ------------ ------------ -----------------------------\n"
+    "gpc__cycles_elapsed.avg                                 Counter      cycle        # of cycles elapsed on GPC\n"
+    "                                                                                  across all sub-unit instances)\n"
+    "gpc__cycles_elapsed.avg.peak_sustained                  Counter                   # of cycles elapsed on GPC\n"
+    "SM_A.TriageCompute.l1tex__data_pipe_lsu_wavefronts      Counter                   # of local/global\n"
+    "==PROF== Note that these metrics must be appended with a valid suffix before profiling them.\n"
+)
+
+
+def test_the_raw_page_of_an_h200() -> None:
+    (launch,) = parse_raw(RAW_2025)
+    assert template_integers(launch.kernel) == [0, 0, 1, 3, 1, 0, 0, 0, 2]
+    assert (launch.grid, launch.values["gpu__time_duration.sum"]) == ("(256, 1, 1)", 23744)
+    assert (launch.values["inst_executed"], launch.units["inst_executed"]) == (5203968, "inst")
+    assert parse_instances(launch.text["inst_executed"]) == {"0x7f5e9f7f7500": 2048, "0x7f5e9f7f7510": 2048}
+    assert parse_instances(launch.text["sass__inst_executed_per_opcode"])["LDGSTS"] == 147456
+
+
+def test_the_suffix_query_of_an_h200_lists_no_metric_of_another_collector() -> None:
+    bases, full = parse_names(SUFFIXES_2025)
+    assert bases == {"gpc__cycles_elapsed"}
+    assert full == {"gpc__cycles_elapsed.avg", "gpc__cycles_elapsed.avg.peak_sustained"}
 
 
 def test_instances_and_template_arguments() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemm.launch_counts import gemm_launch
+from gemm.launch_counts import copied_lines, gemm_launch
 from micro.arm_names import Work
 from micro.launch_counts import KEYS, micro_launch
 
@@ -54,5 +54,32 @@ def test_a_gemm_launch_stores_and_reads_every_tile_once(variant: str, swizzle: b
     assert counts.warp_ksteps == tiles * 2 * 8
     assert counts.total("lds") + counts.total("ldsm") == LOADS[variant] * counts.warp_ksteps
     assert counts.total("ldgsts") == tiles * STORES_PER_TILE
-    assert counts.total("ldgsts_wavefronts") == tiles * WAVEFRONTS_PER_TILE + counts.total("ldgsts_conflicts")
+    assert counts.total("ldgsts_bytes") == 32 * counts.total("ldgsts_sectors") == tiles * 2 * 128 * 32 * 2
+    # A line of 128 bytes a wavefront: 128 rows of 64 bytes are 128 lines, 32 rows of 256 bytes are 64.
+    assert counts.total("ldgsts_wavefronts") == tiles * (128 + (128 if variant in ("A2", "A2L") else 64))
     assert counts.total("sts") == counts.total("store_wavefronts") == 0
+
+
+def test_past_the_last_tile_the_copies_of_two_turns_are_issued_with_every_lane_off() -> None:
+    counts = gemm_launch("A1", True, 2048, 2048, 512)
+    # An H200 counted 147456 at this shape: 8 warps of 256 blocks, 4 copies a tile, 16 tiles and 2 turns more.
+    assert counts.total("ldgsts_issued") == 147_456 == 256 * 8 * 4 * (16 + 2)
+    assert counts.total("ldgsts") == 131_072
+    assert counts.total("ldgsts_off") == 16_384
+
+
+@pytest.mark.parametrize(
+    ("variant", "counted", "left_each"), [("A1", 1_146_880, 22), ("A3", 1_146_880, 22), ("A2", 1_507_328, 28)]
+)
+def test_wavefronts_of_the_copies_that_copy_and_of_those_that_do_not(
+    variant: str, counted: int, left_each: int
+) -> None:
+    counts = gemm_launch(variant, True, 2048, 2048, 512)
+    assert counted - counts.total("ldgsts_wavefronts") == left_each * counts.total("ldgsts_off")
+
+
+def test_lines_depend_on_the_pitch_where_rows_share_them() -> None:
+    assert copied_lines(128, 64, 1024) == 128
+    assert copied_lines(128, 64, 64) == 64  # k = 32: two rows a line
+    assert copied_lines(32, 256, 4096) == 64
+    assert copied_lines(32, 256, 4096, 64) == 96  # off the lines' start, a row touches three

@@ -16,7 +16,7 @@ from stats.errors import UserError
 
 __all__ = ["MACHINES", "Machine", "Policy", "machine"]
 
-Policy = Literal["greedy_oldest", "round_robin", "oldest"]
+Policy = Literal["greedy_youngest", "greedy_oldest", "round_robin", "oldest"]
 SUB_PARTITIONS = 4
 FMA_PER_MMA = 16 * 8 * 16
 
@@ -38,7 +38,7 @@ class Machine:
     alu_interval_cycles: float = 2  # 16 lanes per sub-partition
     barrier_cycles: float = 20  # last arrival to the first issue after it
     other_latency_cycles: float = 30  # constant loads and the like
-    policy: Policy = "greedy_oldest"
+    policy: Policy = "greedy_youngest"
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
@@ -57,7 +57,7 @@ _STRUCTURE = {
     "alu_interval_cycles": "16 integer lanes per sub-partition (CUDA C++ Programming Guide, throughput table)",
     "barrier_cycles": "assumed",
     "other_latency_cycles": "assumed",
-    "policy": "greedy, then oldest (Huerta et al. 2025, arXiv 2503.20481, find greedy scheduling)",
+    "policy": "greedy, then youngest (Huerta et al. 2025, arXiv 2503.20481)",
 }
 
 MACHINES: dict[int, Machine] = {

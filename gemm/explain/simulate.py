@@ -150,12 +150,14 @@ class _Sm:
         warps = self.by_smsp[s]
         last = self.last[s]
         if last is not None and self.m.policy != "oldest" and last.loops < self.loops:
-            if self.m.policy == "greedy_oldest":
+            if self.m.policy.startswith("greedy"):
                 if self.earliest(last)[0] <= now:
                     return last, now, ""
             else:
                 turn = warps.index(last) + 1
                 warps = warps[turn:] + warps[:turn]
+        if self.m.policy == "greedy_youngest":
+            warps = warps[::-1]
         again, why = NEVER, ""
         for warp in warps:
             when, reason = self.earliest(warp)

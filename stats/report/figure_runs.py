@@ -85,9 +85,9 @@ def _draw_panel(axes: Axes, panel: Panel, margin: float, *, wide: bool) -> None:
 
 def _enlarge(axes: Axes, panel: Panel, parts: list[Floats], low: float, high: float, *, wide: bool) -> None:
     """The same blocks once more, enlarged, in the empty space between them and 0."""
-    left = 0.14 if wide else 0.27
+    left = 0.16 if wide else 0.36
     inner = axes.inset_axes((left, 0.24, 0.99 - left, 0.5))
-    inner.locator_params(axis="y", nbins=4)
+    inner.locator_params(axis="y", nbins=3)
     inner.set_facecolor("#f7f7f7")
     inner.tick_params(labelsize=7, bottom=False, labelbottom=False)
     inner.ticklabel_format(axis="y", useOffset=False)

@@ -40,13 +40,15 @@ dd { margin: 0; overflow-wrap: anywhere; }
   @page { margin: 14mm; }
   body { font-size: 10pt; }
   header, main { max-width: none; padding: 0; }
-  article { break-before: page; }
+  article + article { break-before: page; }
   figure, section > h3 + .scroll, tr { break-inside: avoid; }
   h2, h3 { break-after: avoid; }
   .scroll { overflow: visible; }
   figure svg { min-width: 0; }
-  table { font-size: 7.4pt; }
-  th, td { white-space: normal; padding: .15rem .35rem; }
+  table { font-size: 6.8pt; }
+  th { white-space: normal; }
+  th, td { padding: .15rem .3rem; }
+  td.left:not(:first-child) { min-width: 0; }
   .alert { border: 1px solid #d55e00; }
 }
 """

@@ -1,0 +1,56 @@
+"""``gemm-bench tools``: this suite, triton's do_bench and nvbench side by side on pairs in which the truth is known."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+
+from stats.errors import UserError
+from stats.tables import FORMATS
+
+__all__ = ["tools"]
+
+
+def tools(
+    record: Path = typer.Option(None, "--record", metavar="FILE.json", help="Report on a recorded run; no GPU."),
+    processes: int = typer.Option(4, "--processes", help="Fresh processes."),
+    aa: int = typer.Option(6, "--aa", help="A/A pairs per process."),
+    repeats: int = typer.Option(5, "--repeats", help="Pairs of each effect per process."),
+    effects: str = typer.Option("0.2,0.5,1,2,5", "--effects", metavar="PERCENT,...", help="Known effects."),
+    defaults: int = typer.Option(2, "--defaults", help="A/A pairs per process that nvbench repeats with its defaults."),
+    seed: int = typer.Option(1, "--seed", help="Of the order, the lots and the inputs."),
+    device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
+    out: Path = typer.Option(None, "--out", metavar="FILE.json", help="Write the record here."),
+    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+) -> None:
+    """Compare benchmarking tools: whose A/A error, and whose error on a known effect, is how large?"""
+    if fmt not in FORMATS:
+        raise UserError(f"--format {fmt!r}: choose from {', '.join(FORMATS)}")
+    from gemm.tool_comparison import read_tools_record, record_text, run_tools, tools_text
+    from gemm.tool_design import Design
+
+    if record is not None:
+        if out is not None:
+            raise UserError("--out: goes with a run, not with --record")
+        sys.stdout.write(tools_text(read_tools_record(record), fmt))
+        return
+    try:
+        sizes = tuple(float(part) for part in effects.split(","))
+    except ValueError:
+        raise UserError(f"--effects {effects!r}: write percentages separated by commas, for example 0.2,1,5") from None
+    design = Design(processes=processes, aa=aa, repeats=repeats, effects_percent=sizes, defaults=defaults, seed=seed)
+
+    from gemm.campaign_cli import need_gpu
+    from stats.records import check_writable
+    from stats.report.files import write_whole
+
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        check_writable(out)
+    need_gpu("comparing tools", device)
+    found = run_tools(design, device=device, note=lambda line: print(line, file=sys.stderr, flush=True))
+    if out is not None:
+        write_whole(out, record_text(found).encode("utf-8"))
+    sys.stdout.write(tools_text(found, fmt))

@@ -1,0 +1,243 @@
+"""The commands as a user runs them: golden outputs, one line and status 2 for bad input, files whole or absent."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from report_records import gemm_record, make_record, micro_record, written
+
+from stats import cli
+
+GOLDEN = Path(__file__).parent / "golden"
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """bench-stats in a folder with records; returns status, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    Path("results").mkdir()
+    written(micro_record(), Path("results/micro.jsonl"))
+    written(gemm_record(), Path("results/gemm.jsonl"))
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["bench-stats", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        said = capsys.readouterr()
+        return int(stop.value.code or 0), said.out, said.err
+
+    return command
+
+
+def golden(name: str, text: str) -> None:
+    path = GOLDEN / name
+    if os.environ.get("WRITE_GOLDEN"):
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("micro.txt", ["table", "results/micro.jsonl"]),
+        ("gemm.md", ["table", "results/gemm.jsonl", "--format", "md"]),
+        ("comparisons.txt", ["table", "results/gemm.jsonl", "--query", "comparisons"]),
+        ("show.txt", ["show", "results/gemm.jsonl"]),
+        ("list.txt", ["table", "results/micro.jsonl", "--list"]),
+    ],
+)
+def test_golden(run: Run, name: str, arguments: list[str]) -> None:
+    status, out, err = run(*arguments)
+    assert (status, err) == (0, "")
+    golden(name, out)
+
+
+def test_json_holds_unrounded_numbers_of_every_record(run: Run) -> None:
+    status, out, _ = run(
+        "table", "results/gemm.jsonl", "results/micro.jsonl", "--query", "comparisons", "--format", "json"
+    )
+    assert status == 0
+    whole = json.loads(out)
+    assert len(whole["captions"]) == 2
+    assert {row["record"] for row in whole["rows"]} == {"results/gemm.jsonl", "results/micro.jsonl"}
+    row = next(row for row in whole["rows"] if (row["a"], row["b"]) == ("A2L", "A3"))
+    assert row["cycles_low"] < row["cycles_percent"] < row["cycles_high"]
+    assert row["cycles_verdict"] == "DIFFERENT, EQUIVALENT"
+
+
+def test_csv_with_a_skipped_arm_says_why(run: Run) -> None:
+    written(make_record({"a": 1.0, "b": 1.1}, tool="mine", skips={"c": "needs sm_100"}), Path("skip.jsonl"))
+    status, out, _ = run("table", "skip.jsonl", "--format", "csv")
+    assert status == 0
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [row["arm"] for row in rows] == ["a", "b", "c"]
+    assert rows[2] == {**dict.fromkeys(rows[2], ""), "record": "skip.jsonl", "device": "Example GPU", "arm": "c"} | {
+        "cells": "0",
+        "remark": "skipped: needs sm_100",
+    }
+    assert json.loads(run("table", "skip.jsonl", "--format", "json")[1])["rows"][2]["remark"] == "skipped: needs sm_100"
+
+
+def test_chosen_columns(run: Run) -> None:
+    status, out, _ = run("table", "results/gemm.jsonl", "--columns", "arm;tflops_mean|TF|.0f", "--format", "md")
+    assert status == 0
+    assert out.startswith("| kernel | TF |\n|---|---:|\n| A1 | 254 |\n")
+
+
+def test_plot_writes_every_figure_it_can(run: Run) -> None:
+    written(make_record({"a": 1.0}, tool="mine"), Path("one.jsonl"))
+    status, out, err = run("plot", "one.jsonl", "--out", "figures", "--format", "svg")
+    assert status == 0
+    assert out.splitlines() == ["figures/one-ladder.svg", "figures/one-run.svg"]
+    assert [line.split(":")[1] for line in err.splitlines()] == [" no figure paired", " no figure paired-time"]
+    before = Path("figures/one-run.svg").read_bytes()
+    assert run("plot", "one.jsonl", "--out", "figures", "--figure", "run", "--format", "png,svg")[0] == 0
+    assert Path("figures/one-run.svg").read_bytes() == before
+    assert Path("figures/one-run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_readme_check_statuses(run: Run) -> None:
+    text = "<!-- bench:table record=results/gemm.jsonl query=arms -->\n<!-- /bench:table -->\n5 % more\n"
+    Path("README.md").write_text(text)
+    status, out, _ = run("readme", "--check")
+    assert status == 1
+    assert out.splitlines()[0] == "README.md:1: table arms of results/gemm.jsonl differs:"
+    assert out.splitlines()[-1] == "README.md: 1 blocks, 1 differ, 0 stale"
+    assert Path("README.md").read_text() == text
+    assert run("readme") == (0, "README.md\n", "")
+    assert run("readme", "README.md", "--check") == (0, "README.md: 1 blocks, 0 differ, 0 stale\n", "")
+    status, out, _ = run("readme", "--check", "--untraced")
+    assert status == 1
+    assert "'5 %' stands outside every mark" in out
+    assert run("readme", "--strict")[0] == 2
+
+
+def test_readme_check_fails_on_stale_only_when_strict(run: Run) -> None:
+    written(gemm_record(source_hash="0" * 16), Path("results/old.jsonl"))
+    Path("README.md").write_text("<!-- bench:table record=results/old.jsonl query=arms -->\n<!-- /bench:table -->\n")
+    status, out, _ = run("readme")
+    assert status == 0
+    assert "STALE" in out
+    status, out, _ = run("readme", "--check")
+    assert status == 0
+    assert out.endswith("1 blocks, 0 differ, 1 stale\n")
+    assert run("readme", "--check", "--strict")[0] == 1
+
+
+def test_other_devices_are_said_and_never_mixed(run: Run) -> None:
+    device = gemm_record().header.device
+    assert device is not None
+    written(gemm_record(device=device.model_copy(update={"name": "Another GPU"})), Path("other.jsonl"))
+    status, out, err = run("table", "results/gemm.jsonl", "other.jsonl", "--format", "csv")
+    assert status == 0
+    assert err.startswith("bench-stats: the records come from different devices (Example GPU, Another GPU)")
+    assert {row["device"] for row in csv.DictReader(io.StringIO(out))} == {"Example GPU", "Another GPU"}
+
+
+def test_torn_record_is_told_and_used(run: Run) -> None:
+    whole = Path("results/gemm.jsonl").read_bytes()
+    Path("torn.jsonl").write_bytes(whole[:-40])
+    status, out, err = run("show", "torn.jsonl")
+    assert status == 0
+    last = len(whole.splitlines())
+    assert err == f"bench-stats: torn.jsonl: line {last} is cut off and was passed over\n"
+    assert "is cut off and was passed over" in out
+
+
+def newer(path: Path) -> None:
+    path.write_text(path.read_text().replace('"schema_version":1', '"schema_version":99', 1))
+
+
+def header_only(path: Path) -> None:
+    path.write_text(path.read_text().splitlines()[0] + "\n")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "arguments", "message"),
+    [
+        (newer, ["table", "r.jsonl"], "r.jsonl: written with record schema 99, this version reads up to 1"),
+        (newer, ["report", "r.jsonl", "--html", "out.html"], "r.jsonl: written with record schema 99"),
+        (lambda path: path.write_text(""), ["show", "r.jsonl"], "r.jsonl: empty; a record starts with its header line"),
+        (lambda path: path.write_text("{"), ["plot", "r.jsonl"], "r.jsonl:1: the header line is cut off"),
+        (Path.unlink, ["export", "r.jsonl", "--out", "out.csv"], "r.jsonl: cannot be read (No such file or directory)"),
+        (header_only, ["plot", "r.jsonl", "--figure", "run"], "r.jsonl: holds no cell"),
+        (None, ["table", "r.jsonl", "--query", "nix"], "query 'nix': r.jsonl has the tables gemm, comparisons"),
+        (None, ["table", "r.jsonl", "--format", "xml"], "--format 'xml': choose from table, md, csv, json"),
+        (None, ["table", "r.jsonl", "--columns", "nix"], "columns: no 'nix'; there are arm"),
+        (None, ["plot", "r.jsonl", "--figure", "nix"], "figure 'nix': r.jsonl has the figures ladder"),
+        (None, ["plot", "r.jsonl", "--format", "pdf"], "--format 'pdf': choose from png, svg"),
+        (None, ["show", "r.jsonl", "--format", "csv"], "--format 'csv': choose from table, md, json"),
+        (None, ["export", "r.jsonl", "--form", "xls"], "--form 'xls': choose from csv, pandas"),
+        (None, ["export", "r.jsonl", "--out", "r.jsonl/x"], "r.jsonl/x: cannot be written"),
+        (None, ["readme", "absent.md"], "absent.md: cannot be read (No such file or directory)"),
+        (None, ["table"], "Missing argument 'RECORD...'"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(
+    run: Run, spoil: Callable[[Path], object] | None, arguments: list[str], message: str
+) -> None:
+    path = written(gemm_record(processes=1, blocks=2), Path("r.jsonl"))
+    if spoil is not None:
+        spoil(path)
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert message in err
+    assert not Path("out.html").exists()
+    assert not Path("out.csv").exists()
+
+
+def test_one_arm_has_levels_but_nothing_to_compare(run: Run) -> None:
+    written(make_record({"a": 1.0}, tool="mine"), Path("one.jsonl"))
+    status, out, err = run("table", "one.jsonl", "--query", "comparisons")
+    assert (status, out) == (2, "")
+    assert err == "bench-stats: one.jsonl: nothing to compare, its arms with cells are: a; record two or more\n"
+    assert run("table", "one.jsonl")[0] == 0
+    assert run("show", "one.jsonl")[0] == 0
+
+
+def test_nothing_accepted_prints_reasons_and_no_nan(run: Run) -> None:
+    throttled = {(process, block): "HwSlowdown" for process in range(2) for block in range(4)}
+    written(gemm_record(processes=2, blocks=4, throttled=throttled), Path("none.jsonl"))
+    for arguments in (["show", "none.jsonl"], ["show", "none.jsonl", "--format", "json"]):
+        status, out, err = run(*arguments)
+        assert status == 1
+        assert err == "bench-stats: none.jsonl: 0 accepted of 8 whole blocks (HwSlowdown: 8)\n"
+        assert "0 accepted of 8 whole blocks" in out
+        assert "nan" not in out.replace("nanosecond", "").lower().split()
+    assert run("table", "none.jsonl", "--query", "comparisons")[0] == 1
+    assert run("report", "none.jsonl", "--html", "none.html")[0] == 0
+    assert "0 accepted of 8 whole blocks" in Path("none.html").read_text()
+
+
+def test_reports_of_micro_and_gemm_need_neither_torch_nor_their_build(tmp_path: Path) -> None:
+    written(micro_record(blocks=2), tmp_path / "m.jsonl")
+    written(gemm_record(blocks=2), tmp_path / "g.jsonl")
+    code = (
+        "import sys; from stats.report.source import Library; from stats.report.html import html_report; "
+        "html_report([Library().source(name) for name in sys.argv[1:]]); "
+        "print([name for name in ('torch', 'pynvml', 'micro.build', 'gemm.library') if name in sys.modules])"
+    )
+    arguments = [sys.executable, "-c", code, str(tmp_path / "m.jsonl"), str(tmp_path / "g.jsonl")]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True, cwd=Path(__file__).parent.parent)
+    assert done.stdout == "[]\n"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; import stats.cli; "
+        "print([name for name in ('numpy', 'scipy', 'matplotlib', 'torch', 'micro') if name in sys.modules])"
+    )
+    root = Path(__file__).parent.parent
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    assert done.stdout == "[]\n"
