@@ -188,7 +188,7 @@ class _Instructions(_Library):
 
     def c_instructions_prepare(self, index: int, step: int, warps: int, shared: int, *out: Any) -> int:
         resident = 1 if self.gpu.faults.resident_blocks is None else self.gpu.faults.resident_blocks
-        for reference, value in zip(out, (40, self.gpu.faults.spill_bytes, resident, SMS), strict=True):
+        for reference, value in zip(out, (40, self.gpu.faults.spill_bytes, resident), strict=True):
             reference._obj.value = value
         return self.gpu.faults.error
 
