@@ -45,9 +45,7 @@ def run_app(app: Callable[..., Any], prog_name: str) -> None:
         print(f"{prog_name}: interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except typer.Exit as stop:
-        if stop.exit_code == EXIT_INTERRUPTED:  # what newer versions of typer make of Ctrl+C
-            print(f"{prog_name}: interrupted", file=sys.stderr)
-        sys.exit(stop.exit_code)
+        status = stop.exit_code
     except usage_error as error:
         path = error.ctx.command_path if error.ctx is not None else prog_name
         print(f"{prog_name}: {' '.join(error.format_message().split())} (see {path} --help)", file=sys.stderr)
@@ -65,4 +63,6 @@ def run_app(app: Callable[..., Any], prog_name: str) -> None:
         # The reader of a pipe left (`... | head`): not an error, and nobody is there to be told.
         sys.stderr.close()
         sys.exit(0)
+    if status == EXIT_INTERRUPTED:  # what newer versions of typer make of Ctrl+C, without a word
+        print(f"{prog_name}: interrupted", file=sys.stderr)
     sys.exit(status if isinstance(status, int) else 0)
