@@ -14,12 +14,12 @@ from typing import Any
 
 import typer
 
-from micro import cli_counters, cli_instructions, cli_static
+from micro import cli_counters, cli_doctor, cli_instructions, cli_static
 from stats.errors import UserError, run_app
 from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-for part in (cli_static, cli_instructions, cli_counters):
+for part in (cli_static, cli_instructions, cli_counters, cli_doctor):
     part.register(app)
 
 
