@@ -62,7 +62,7 @@ readme: $(VENV)/.installed ## rebuild the summaries in results/ and every genera
 	$(BIN)/gemm-bench inject $(foreach r,$(wildcard results/inject-*.jsonl),--record $(r)) --format json \
 	  > results/inject-summary.json
 	$(BIN)/micro-bench instructions --record results/instructions-h200.jsonl --figure docs/instructions.png > build/instructions.txt
-	$(BIN)/micro-bench banks --variants A1 --swizzle on --figures build/banks > build/banks.txt
+	$(BIN)/micro-bench banks --variants A1 --swizzle both --figures build/banks > build/banks.txt
 	cp build/banks/banks-A1-B0.svg docs/
 	$(BIN)/bench-stats readme README.md
 
