@@ -106,6 +106,7 @@ def bench(
 
     from gemm.arguments import parse_shape
     from gemm.run import record_path, run_gemm
+    from stats.prepare import require_accepted
     from stats.progress import TerminalProgress
 
     for text in chosen.shapes:
@@ -117,6 +118,7 @@ def bench(
             resume=resume,
             progress=TerminalProgress(),
         )
+        require_accepted(record)
         sys.stdout.write(_report(record, fmt))
         sys.stdout.flush()
 

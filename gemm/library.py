@@ -18,8 +18,9 @@ from gemm.arguments import check_tensors
 from gemm.variants import Epilogue, Kernel, LoadMode, Schedule, Wait
 from micro.build import CUDA_DIR as MICRO_CUDA_DIR
 from micro.build import BuiltLibrary, build_library, kernel_hash, kernel_sources, load_library
+from micro.cuda_errors import cuda_failure
 from micro.variants import BLayout, ReadMode
-from stats.errors import BenchError, UserError
+from stats.errors import UserError
 from stats.provenance import relative_sources
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ class GemmLibrary:
 
     def __init__(self, library: BuiltLibrary | ctypes.CDLL) -> None:
         self._library = load_library(library) if isinstance(library, BuiltLibrary) else library
+        self._archs = library.archs if isinstance(library, BuiltLibrary) else ()
         self._library.gemm_kernel_row.restype = ctypes.POINTER(_Row)
         self._library.gemm_error_string.restype = ctypes.c_char_p
         self.table = [self._row(index) for index in range(self._library.gemm_kernel_count())]
@@ -156,7 +158,7 @@ class GemmLibrary:
 
     def _check(self, error: int, doing: str) -> None:
         if error:
-            raise BenchError(f"{doing}: CUDA says {self._library.gemm_error_string(error).decode()!r}")
+            raise cuda_failure(error, self._library.gemm_error_string(error).decode(), doing, self._archs)
 
     def resources(self, kernel: Kernel) -> Resources:
         """Registers, spills, shared memory, residency on the current device; also sets the shared-memory opt-in."""
@@ -186,7 +188,8 @@ class GemmLibrary:
         )
         name = f"{kernel.name}: launch"
 
-        def run() -> None:
+        # The pointers alone would let torch give the memory to somebody else while launches still use it.
+        def run(_alive: tuple[Any, ...] = (a, b, c)) -> None:
             error = launch()
             if error:
                 self._check(error, name)

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gemm.residency import pair_fault, residency_faults
-from stats.attempts import final_cells
 from stats.levels import Level, arm_level
+from stats.prepare import accepted_cells
 from stats.records import Record
 from stats.tables import Column
 
@@ -141,7 +141,7 @@ def comparison_rows(record: Record, analysis: Any) -> list[dict[str, Any]]:
 def heading_lines(record: Record) -> list[str]:
     """Device, problem, clocks, size of the run: what stands above every table."""
     header = record.header
-    cells = final_cells(record)
+    cells = accepted_cells(record)
     workload: Mapping[str, Any] = header.workload
     device = f"{header.device.name}, {header.device.sm_count} SMs" if header.device else "unknown device"
     clocks = [cell.clock_mhz for cell in cells if math.isfinite(cell.clock_mhz)]

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from micro.build import CUDA_DIR, BuiltLibrary, build_library, load_copy, load_library
+from micro.cuda_errors import cuda_failure
 from micro.device import describe_device
 from stats.errors import BenchError
 from stats.records import Cell
@@ -58,7 +59,7 @@ class CellTimer:
 
     def _check(self, error: int) -> None:
         if error:
-            raise BenchError(f"CUDA: {self._library.probe_error_string(error).decode()} in the timing probe")
+            raise cuda_failure(error, self._library.probe_error_string(error).decode(), "timing probe")
 
     def _stream(self) -> ctypes.c_void_p:
         return ctypes.c_void_p(self._torch.cuda.current_stream().cuda_stream)

@@ -14,12 +14,12 @@ from typing import Any
 
 import typer
 
-from micro import cli_counters, cli_instructions, cli_static
+from micro import cli_counters, cli_doctor, cli_instructions, cli_static
 from stats.errors import UserError, run_app
 from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-for part in (cli_static, cli_instructions, cli_counters):
+for part in (cli_static, cli_instructions, cli_counters, cli_doctor):
     part.register(app)
 
 
@@ -102,8 +102,10 @@ def _with_heading(lines: list[str], fmt: str, body: str, after: list[str]) -> st
 
 def _measured(record: Any, fmt: Any) -> str:
     from micro.results import COLUMNS, DATA_COLUMNS, UNITS_LINES, heading_lines, measured_rows
+    from stats.prepare import require_accepted
     from stats.tables import render
 
+    require_accepted(record)
     lines = heading_lines(record)
     columns = COLUMNS if fmt in ("table", "md") else DATA_COLUMNS
     body = render(columns, measured_rows(record), fmt, extra={"measured": True, "heading": lines})

@@ -80,7 +80,7 @@ class InstructionsLibrary:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """An arm with what its launch needs; ``blocks`` is one for every SM (for clusters: that can hold a pair)."""
+    """An arm with what its launch needs; ``blocks`` is one for every SM."""
 
     arm: Arm
     index: int
@@ -112,18 +112,18 @@ class _Runner:
         on_device = self.torch.from_numpy(data.copy()).cuda()
         offsets = self.torch.tensor(arm.pattern.offsets, dtype=self.torch.int32, device="cuda")
         index, step = self.library.index[arm.instruction.name], self.library.in_flight.index(arm.in_flight)
-        numbers = [ctypes.c_int() for _ in range(4)]
+        numbers = [ctypes.c_int() for _ in range(3)]
         error = self.library.handle.instructions_prepare(
             index, step, arm.warps, self.shared_bytes, *(ctypes.byref(number) for number in numbers)
         )
         self.library.check(error, arm.name)
-        registers, local_bytes, resident, at_once = (number.value for number in numbers)
+        registers, local_bytes, resident = (number.value for number in numbers)
         if resident != 1 or local_bytes:
             raise BenchError(
                 f"{arm.name}: {resident} blocks fit an SM and {local_bytes} bytes spill ({registers} registers); "
                 f"one block and no spill are required"
             )
-        blocks = min(at_once, int(self.device.sm_count))
+        blocks = int(self.device.sm_count)
         return functools.partial(self._measure, _Prepared(arm, index, step, blocks, on_device, offsets, data))
 
     def _launch(self, made: _Prepared, loops: int, sinks: Any) -> None:

@@ -128,5 +128,5 @@ def loops_for(arm: Arm, target_cycles: int) -> int:
     """
     cost = wavefronts_of(arm.instruction, arm.pattern)
     rate = arm.warps * (cost.total if cost else 4)
-    latency = (200 if arm.instruction.work is Work.CLUSTER_LOAD else 30 + (cost.total if cost else 0)) / arm.in_flight
+    latency = (30 + (cost.total if cost else 0)) / arm.in_flight
     return max(4, math.ceil(target_cycles / (INSTRUCTIONS_PER_LOOP * max(rate, latency))))

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from micro.arm_names import Work
 from micro.build import CUDA_DIR, BuiltLibrary, load_library
+from micro.cuda_errors import cuda_failure
 from micro.layout import Constants, layout
 from micro.variants import BLayout, ReadMode
-from stats.errors import BenchError
 
 __all__ = ["SOURCE", "MicroLibrary", "TableRow", "Tiles", "expected_fragments", "random_tiles"]
 
@@ -112,6 +112,7 @@ class MicroLibrary:
 
     def __init__(self, library: BuiltLibrary | ctypes.CDLL) -> None:
         self._library = load_library(library) if isinstance(library, BuiltLibrary) else library
+        self._archs = library.archs if isinstance(library, BuiltLibrary) else ()
         self._library.micro_variant.restype = _Variant
         self._library.micro_error_string.restype = ctypes.c_char_p
         self.stages = int(self._library.micro_stages())
@@ -130,9 +131,9 @@ class MicroLibrary:
         return next(i for i, row in enumerate(self.table()) if (row.name, row.swizzle) == (name, swizzle))
 
     def check(self, error: int, doing: str) -> None:
-        """Raise BenchError with CUDA's words when a call failed."""
+        """Raise when a call failed: BenchError with CUDA's words, UserError for a library without code for this GPU."""
         if error:
-            raise BenchError(f"{doing}: CUDA says {self._library.micro_error_string(error).decode()!r}")
+            raise cuda_failure(error, self._library.micro_error_string(error).decode(), doing, self._archs)
 
     @property
     def ring_bytes(self) -> int:

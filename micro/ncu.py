@@ -131,7 +131,10 @@ def parse_raw(text: str) -> list[ProfiledLaunch]:
         raise BenchError(f"ncu: its raw page has no table ({_first_error(text)})")
     csv.field_size_limit(1 << 28)  # --set full: samples over time are one cell
     body = "".join(line for line in lines[start:] if not line.startswith("=="))
-    header, *rows = [row for row in csv.reader(io.StringIO(body)) if row]
+    try:
+        header, *rows = [row for row in csv.reader(io.StringIO(body)) if row]
+    except csv.Error as error:
+        raise BenchError(f"ncu: its raw page is no CSV ({error})") from None
     units = dict(zip(header, rows.pop(0), strict=False)) if rows and rows[0][0] == "" else {}
     launches = []
     for row in rows:

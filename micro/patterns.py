@@ -41,7 +41,6 @@ class Work(IntEnum):
     LOAD = 0
     MMA = 1
     STORE = 2
-    CLUSTER_LOAD = 3
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,6 @@ INSTRUCTIONS: dict[str, Instruction] = {
         Instruction("stmatrix.x1", Work.STORE, 1, 4, "STSM.16.M88", 90),
         Instruction("stmatrix.x2", Work.STORE, 2, 8, "STSM.16.M88.2", 90),
         Instruction("stmatrix.x4", Work.STORE, 4, 16, "STSM.16.M88.4", 90),
-        Instruction("ld.shared::cluster.b32", Work.CLUSTER_LOAD, 0, 4, "LD.E", 90),
     )
 }
 
@@ -202,7 +200,7 @@ def image(instruction: Instruction, pattern: Pattern, seed: int) -> NDArray[np.u
     if instruction.name == "mma.f16":
         return values.astype(np.float16).view(np.uint8)
     halves = (values.view(np.uint32) >> 16).astype(np.uint16)
-    if instruction.work not in (Work.LOAD, Work.CLUSTER_LOAD):
+    if instruction.work is not Work.LOAD:
         return halves.view(np.uint8)
     words = halves.view(np.uint32)  # of the same bytes
     offsets = pattern.offsets

@@ -12,8 +12,8 @@ from typing import Any
 
 from micro.arm_names import MMA_ARM, Work, arm_name, parse_arm
 from micro.device import SHARED_BYTES_PER_CLK
-from stats.attempts import final_cells
 from stats.levels import Level, arm_level
+from stats.prepare import accepted_cells, prepare
 from stats.records import Record
 from stats.tables import Column
 
@@ -128,7 +128,7 @@ def _row(
 def heading_lines(record: Record) -> list[str]:
     """Device, clocks, measured clock, sources and the size of the run: what stands above every table."""
     header = record.header
-    cells = final_cells(record)
+    cells = accepted_cells(record)
     lines = []
     if header.device:
         lines.append(
@@ -141,7 +141,9 @@ def heading_lines(record: Record) -> list[str]:
     processes = len({cell.process for cell in cells})
     blocks = len({(cell.process, cell.block) for cell in cells})
     size = f"{processes} fresh processes" if processes != 1 else "1 process (intervals are conditional on this process)"
-    lines.append(f"{size}, {blocks} blocks of {len(header.arms)} arms; kernel sources {header.source_hash}")
+    excluded = prepare(record).exclusion
+    of = "" if excluded.accepted == excluded.blocks else f" accepted of {excluded.blocks}"
+    lines.append(f"{size}, {blocks} blocks{of} of {len(header.arms)} arms; kernel sources {header.source_hash}")
     mma = _level(record, MMA_ARM)
     if mma:
         lines.append(f"M (mma only): {mma.text('.3f')} cycles per warp k-step")

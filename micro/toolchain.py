@@ -145,7 +145,7 @@ def require_archs(toolkit: Toolkit, archs: list[int]) -> list[int]:
         if arch not in known:
             raise UserError(
                 f"sm_{arch}: nvcc {toolkit.version_text} ({toolkit.nvcc}) knows {', '.join(f'sm_{a}' for a in known)}; "
-                f"choose one of them or use another toolkit"
+                "choose one of them or, if this is your GPU, install a newer CUDA toolkit and set CUDA_HOME"
             )
     return archs
 

@@ -20,6 +20,7 @@ from stats.spec import TrialSpec
 
 __all__ = [
     "ConfigModel",
+    "ExclusionConfig",
     "TrialConfig",
     "config_names",
     "find_config",
@@ -39,6 +40,15 @@ class ConfigModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
+class ExclusionConfig(ConfigModel):
+    """Which whole blocks the analysis leaves out, stated before the run; the meaning is ``stats.exclusion``'s."""
+
+    allowed_reasons: list[str] | None = None  # throttle reasons that exclude nothing; None: the default of the rule
+    clock_tolerance_percent: float = Field(5.0, gt=0)
+    other_processes: bool = True
+    limit_percent: float = Field(20.0, gt=0, le=100)
+
+
 class TrialConfig(ConfigModel):
     """What every experiment states before it runs; micro and gemm configs add their own keys."""
 
@@ -53,6 +63,7 @@ class TrialConfig(ConfigModel):
     comparisons: list[tuple[str, str]] = Field(default_factory=list)  # the declared family
     l2_mode: Literal["hot", "flushed"] = "hot"
     cell_timeout_s: float = Field(120.0, gt=0)
+    exclusion: ExclusionConfig | None = None
 
     @field_validator("blocks")
     @classmethod

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["EXIT_BAD_INPUT", "EXIT_FAILED", "BenchError", "UserError", "run_app"]
+__all__ = ["EXIT_BAD_INPUT", "EXIT_FAILED", "EXIT_INTERRUPTED", "BenchError", "UserError", "run_app"]
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130  # 128 + SIGINT
 
 
 class BenchError(Exception):
@@ -42,9 +43,9 @@ def run_app(app: Callable[..., Any], prog_name: str) -> None:
         status = command.main(prog_name=prog_name, standalone_mode=False)
     except typer.Abort:
         print(f"{prog_name}: interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(EXIT_INTERRUPTED)
     except typer.Exit as stop:
-        sys.exit(stop.exit_code)
+        status = stop.exit_code
     except usage_error as error:
         path = error.ctx.command_path if error.ctx is not None else prog_name
         print(f"{prog_name}: {' '.join(error.format_message().split())} (see {path} --help)", file=sys.stderr)
@@ -57,9 +58,11 @@ def run_app(app: Callable[..., Any], prog_name: str) -> None:
         sys.exit(error.exit_status)
     except KeyboardInterrupt:
         print(f"{prog_name}: interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         # The reader of a pipe left (`... | head`): not an error, and nobody is there to be told.
         sys.stderr.close()
         sys.exit(0)
+    if status == EXIT_INTERRUPTED:  # what newer versions of typer make of Ctrl+C, without a word
+        print(f"{prog_name}: interrupted", file=sys.stderr)
     sys.exit(status if isinstance(status, int) else 0)

@@ -75,6 +75,7 @@ def rule_of(config: Mapping[str, Any]) -> ExclusionRule:
     if not isinstance(stated, Mapping):
         raise UserError("config exclusion: is not a mapping; give entries such as clock_tolerance_percent")
     known = {field.name: field.type for field in fields(ExclusionRule)}
+    stated = {name: value for name, value in stated.items() if value is not None}
     for name, value in stated.items():
         if name not in known:
             raise UserError(f"config exclusion.{name}: unknown; the entries are {', '.join(known)}")

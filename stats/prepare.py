@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from stats.errors import BenchError
 from stats.exclusion import Exclusion, ExclusionRule, apply_rule, rule_of
 from stats.grid import Grid, Metric, lay_out
 from stats.intervals import Floats
@@ -31,6 +32,7 @@ __all__ = [
     "pair_means",
     "prepare",
     "reference_of",
+    "require_accepted",
 ]
 
 Pair: TypeAlias = tuple[str, str]
@@ -73,6 +75,16 @@ def accepted_cells(record: Record) -> list[CellRow]:
     """The cells of accepted blocks by the rule of the run, in the order of the record."""
     accepted = accepted_blocks(prepare(record).grid)
     return [cell for cell in record.cells if (cell.process, cell.attempt, cell.block) in accepted]
+
+
+def require_accepted(record: Record) -> None:
+    """Raise BenchError with the count of every reason when the rule left no block of the record."""
+    exclusion = prepare(record).exclusion
+    if exclusion.accepted == 0:
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in exclusion.by_reason.items())
+        raise BenchError(
+            f"{record.name}: 0 accepted of {exclusion.blocks} blocks ({reasons or 'none whole'}); nothing is reported"
+        )
 
 
 def _run_cautions(record: Record, grid: Grid, exclusion: Exclusion) -> list[Caution]:

@@ -23,13 +23,14 @@ __all__ = ["newest_first", "read_record"]
 
 _NAN_FIELDS = ("time_ns", "sm_cycles", "clock_mhz", "temperature_c", "power_w", "nvml_clock_mhz", "started_s")
 _COUNTS = ("process", "block", "position", "launches", "attempt")
+_LARGEST_COUNT = 2**31 - 1
 _CELL_FIELDS = CellRow.__dataclass_fields__.keys()
 _EVENTS = frozenset(get_args(ProcessEvent))
 
 
 def _integer(row: Mapping[str, Any], name: str, lowest: int) -> None:
-    if name in row and (type(row[name]) is not int or row[name] < lowest):
-        raise ValueError(f"{name} is {row[name]!r}, not an integer of at least {lowest}")
+    if name in row and (type(row[name]) is not int or not lowest <= row[name] <= _LARGEST_COUNT):
+        raise ValueError(f"{name} is {row[name]!r}, not an integer from {lowest} to {_LARGEST_COUNT}")
 
 
 def _text(row: Mapping[str, Any], *names: str) -> None:
@@ -52,7 +53,7 @@ def _cell(row: dict[str, Any]) -> CellRow:
         if type(row.get(name)) is not float:
             row[name] = _figure(row.get(name))
     for name in _COUNTS:
-        if type(row.get(name, 0)) is not int or row.get(name, 0) < 0:
+        if type(row.get(name, 0)) is not int or not 0 <= row.get(name, 0) <= _LARGEST_COUNT:
             _integer(row, name, 0)
     _integer(row, "other_processes", -1)
     reasons = row.get("throttle_reasons", [])

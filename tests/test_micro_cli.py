@@ -43,13 +43,13 @@ def test_the_prediction_as_json_holds_the_models_figures(tmp_path: Path) -> None
     ]
 
 
-def test_predicting_imports_neither_torch_nor_scipy() -> None:
+def test_predicting_imports_neither_torch_nor_matplotlib() -> None:
     code = (
         "import sys; from micro.cli import main\n"
         "sys.argv = ['micro-bench', '--do-mma', 'both']\n"
         "try:\n    main()\n"
         "except SystemExit as stop:\n"
-        "    loaded = {'torch', 'scipy', 'matplotlib'} & set(sys.modules)\n"
+        "    loaded = {'torch', 'matplotlib'} & set(sys.modules)\n"
         "    sys.exit(f'loaded {loaded}' if loaded or stop.code else 0)\n"
     )
     import os

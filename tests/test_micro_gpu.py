@@ -126,7 +126,10 @@ def test_two_torch_functions_are_compared_in_a_few_lines(tmp_path: Path) -> None
 
 def test_the_command_measures_and_records(tmp_path: Path) -> None:
     out = tmp_path / "run.jsonl"
-    command = [sys.executable, "-m", "micro", "--do-mma", "both", "--format", "json", "--out", str(out)]
+    # The other tests of this process hold the same GPU, which the default rule would not accept.
+    config = tmp_path / "beside-other-tests.yaml"
+    config.write_text("processes: 1\nblocks: 20\nexclusion: {other_processes: false}\n")
+    command = [sys.executable, "-m", "micro", "--config", str(config), "--format", "json", "--out", str(out)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from micro.arm_names import MMA_ARM, Work, arm_name
 from micro.results import COLUMNS, heading_lines, measured_rows
+from stats.errors import BenchError
 from stats.levels import level_of
+from stats.prepare import require_accepted
 from stats.records import ArmInfo, CellRow, ClockState, Device, Header, Record
 from stats.tables import FORMATS, render
 
@@ -86,3 +89,11 @@ def test_a_level_counts_processes_not_cells() -> None:
     assert math.isnan(level_of([[1.0]]).half_width)
     assert level_of([[1.0]]).text() == "1.00"
     assert level_of([]).text() == "–"
+
+
+def test_a_run_without_an_accepted_block_reports_nothing_but_the_reasons() -> None:
+    found = record({LOAD: 24.0})
+    found.cells = [replace(cell, other_processes=1) for cell in found.cells]
+    with pytest.raises(BenchError, match=r"0 accepted of 16 blocks \(.*16\); nothing is reported"):
+        require_accepted(found)
+    require_accepted(record({LOAD: 24.0}))

@@ -15,21 +15,21 @@ extern __shared__ __align__(128) unsigned char shared_bytes[];
 constexpr uint32_t IMAGE_ADDRESS = 1024;
 
 struct LdB16 {
-  static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {
+  static __device__ __forceinline__ uint32_t next(uint32_t offset) {
     uint32_t r;  // a 32-bit destination is zero-extended by the load itself
     asm volatile("ld.shared.b16 %0, [%1+%2];" : "=r"(r) : "r"(offset), "n"(IMAGE_ADDRESS));
     return r;
   }
 };
 struct LdB32 {
-  static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {
+  static __device__ __forceinline__ uint32_t next(uint32_t offset) {
     uint32_t r;
     asm volatile("ld.shared.b32 %0, [%1+%2];" : "=r"(r) : "r"(offset), "n"(IMAGE_ADDRESS));
     return r;
   }
 };
 struct LdB64 {
-  static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {
+  static __device__ __forceinline__ uint32_t next(uint32_t offset) {
     uint32_t r[2];
     asm volatile("ld.volatile.shared.v2.b32 {%0,%1}, [%2+%3];"
                  : "=r"(r[0]), "=r"(r[1])
@@ -38,7 +38,7 @@ struct LdB64 {
   }
 };
 struct LdB128 {
-  static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {
+  static __device__ __forceinline__ uint32_t next(uint32_t offset) {
     uint32_t r[4];
     asm volatile("ld.volatile.shared.v4.b32 {%0,%1,%2,%3}, [%4+%5];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -49,7 +49,7 @@ struct LdB128 {
 
 #define LDMATRIX_X1(NAME, TRANS)                                                      \
   struct NAME {                                                                       \
-    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {      \
+    static __device__ __forceinline__ uint32_t next(uint32_t offset) {                \
       uint32_t r;                                                                     \
       asm volatile("ldmatrix.sync.aligned.m8n8.x1" TRANS ".shared.b16 {%0}, [%1+%2];" \
                    : "=r"(r)                                                          \
@@ -59,7 +59,7 @@ struct LdB128 {
   };
 #define LDMATRIX_X2(NAME, TRANS)                                                         \
   struct NAME {                                                                          \
-    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {         \
+    static __device__ __forceinline__ uint32_t next(uint32_t offset) {                   \
       uint32_t r[2];                                                                     \
       asm volatile("ldmatrix.sync.aligned.m8n8.x2" TRANS ".shared.b16 {%0,%1}, [%2+%3];" \
                    : "=r"(r[0]), "=r"(r[1])                                              \
@@ -69,7 +69,7 @@ struct LdB128 {
   };
 #define LDMATRIX_X4(NAME, TRANS)                                                               \
   struct NAME {                                                                                \
-    static __device__ __forceinline__ uint32_t next(uint32_t offset, uint32_t) {               \
+    static __device__ __forceinline__ uint32_t next(uint32_t offset) {                         \
       uint32_t r[4];                                                                           \
       asm volatile("ldmatrix.sync.aligned.m8n8.x4" TRANS ".shared.b16 {%0,%1,%2,%3}, [%4+%5];" \
                    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])                            \
@@ -83,45 +83,6 @@ LDMATRIX_X4(LdmX4, "")
 LDMATRIX_X1(LdmX1T, ".trans")
 LDMATRIX_X2(LdmX2T, ".trans")
 LDMATRIX_X4(LdmX4T, ".trans")
-
-// Distributed shared memory: the chain runs through the other block's image. A word there holds the lower half of its
-// own generic address, which is not the 32-bit address of the cluster's window: the window starts at a multiple of 16
-// MB.
-__device__ __forceinline__ uint64_t map_to_rank(uint32_t address, uint32_t rank) {
-#if __CUDA_ARCH__ >= 900
-  uint64_t mapped;
-  asm volatile("mapa.u64 %0, %1, %2;" : "=l"(mapped) : "l"(__cvta_shared_to_generic(address)), "r"(rank));
-  return mapped;
-#else
-  return address + 0 * rank;
-#endif
-}
-// ld.shared::cluster becomes a generic load and, in every step of the chain, a move that builds its 64-bit address. The
-// generic load said outright is the same machine instruction without the move: `window` is the upper half, which all
-// addresses of the cluster share.
-struct LdCluster {
-  static __device__ __forceinline__ uint32_t next(uint32_t address, uint32_t window) {
-    uint32_t r;
-    asm volatile("{ .reg .b64 generic; mov.b64 generic, {%1, %2}; ld.b32 %0, [generic]; }"
-                 : "=r"(r)
-                 : "r"(address), "r"(window));
-    return r;
-  }
-};
-__device__ __forceinline__ uint32_t cluster_rank() {
-#if __CUDA_ARCH__ >= 900
-  uint32_t rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-#else
-  return 0;
-#endif
-}
-__device__ __forceinline__ void cluster_barrier() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-#endif
-}
 
 template <int MATRICES>
 __device__ __forceinline__ void stmatrix(uint32_t offset, const uint32_t (&r)[4]) {

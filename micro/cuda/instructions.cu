@@ -8,8 +8,6 @@
 // not an add.
 #include <cuda_runtime.h>
 
-#include <climits>
-
 #include "chains.cuh"
 #include "ptx.cuh"
 
@@ -22,7 +20,7 @@ constexpr int INSTRUCTIONS_PER_LOOP = 64;
 constexpr int MAX_WARPS = 32;
 constexpr uint32_t BAD_BASE = 0xffffffffu;
 
-enum Kind { load = 0, mma = 1, store = 2, cluster_load = 3 };
+enum Kind { load = 0, mma = 1, store = 2 };
 
 struct WarpSpan {
   uint64_t start_clock, end_clock, start_ns, end_ns;
@@ -57,7 +55,7 @@ __device__ __forceinline__ void finish(WarpSpan& span, uint32_t last, WarpSpan* 
 }
 
 // sinks: 0 where every chain ends on the address it started from, which it does if every load read the right word.
-template <typename Load, int IN_FLIGHT, bool CLUSTER>
+template <typename Load, int IN_FLIGHT>
 __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
     load_kernel(const unsigned char* image, const uint32_t* offsets, int loops, WarpSpan* spans, uint32_t* sinks) {
   const int thread = blockIdx.x * blockDim.x + threadIdx.x;
@@ -65,17 +63,7 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
     sinks[thread] = BAD_BASE;
     return;
   }
-  uint32_t start = offsets[threadIdx.x % 32], window = 0;
-  if constexpr (CLUSTER) {
-    const uint32_t rank = cluster_rank(), address = IMAGE_ADDRESS + start;
-    if (threadIdx.x < 32)
-      asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(static_cast<uint32_t>(map_to_rank(address, rank)))
-                   : "memory");
-    const uint64_t other = map_to_rank(address, rank ^ 1);
-    start = static_cast<uint32_t>(other);
-    window = ptx::opaque(static_cast<uint32_t>(other >> 32));
-    cluster_barrier();
-  }
+  const uint32_t start = offsets[threadIdx.x % 32];
   uint32_t chain[IN_FLIGHT];
 #pragma unroll
   for (int c = 0; c < IN_FLIGHT; ++c) chain[c] = ptx::opaque(start);
@@ -86,14 +74,13 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
 #pragma unroll 1
   for (int loop = 0; loop < loops; ++loop) {
 #pragma unroll
-    for (int i = 0; i < INSTRUCTIONS_PER_LOOP; ++i) chain[i % IN_FLIGHT] = Load::next(chain[i % IN_FLIGHT], window);
+    for (int i = 0; i < INSTRUCTIONS_PER_LOOP; ++i) chain[i % IN_FLIGHT] = Load::next(chain[i % IN_FLIGHT]);
   }
   uint32_t wrong = 0;
 #pragma unroll
   for (int c = 0; c < IN_FLIGHT; ++c) wrong |= chain[c] ^ start;
   finish(span, wrong, spans);
   sinks[thread] = wrong;
-  if constexpr (CLUSTER) cluster_barrier();  // the other block may still be reading here
 }
 
 // Throughput only: a store returns nothing that a chain could wait for. sinks: 0 where a load finds what was stored.
@@ -118,7 +105,7 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
 #pragma unroll
     for (int i = 0; i < INSTRUCTIONS_PER_LOOP; ++i) stmatrix<MATRICES>(offset, r);
   }
-  const uint32_t wrong = Load::next(offset, 0) ^ r[0];  // in order behind the stores: delivered when they are done
+  const uint32_t wrong = Load::next(offset) ^ r[0];  // in order behind the stores: delivered when they are done
   finish(span, wrong, spans);
   sinks[thread] = wrong;
 }
@@ -163,17 +150,15 @@ struct Instruction {
   const void* kernels[IN_FLIGHT_STEPS];  // null where that many in flight means nothing
 };
 
-template <typename Load, bool CLUSTER = false>
+template <typename Load>
 Instruction load_of(const char* name, int matrices, int bytes_per_lane) {
   return {name,
-          CLUSTER ? cluster_load : load,
+          load,
           matrices,
           bytes_per_lane,
-          CLUSTER ? 90 : 80,
-          {reinterpret_cast<const void*>(load_kernel<Load, 1, CLUSTER>),
-           reinterpret_cast<const void*>(load_kernel<Load, 2, CLUSTER>),
-           reinterpret_cast<const void*>(load_kernel<Load, 4, CLUSTER>),
-           reinterpret_cast<const void*>(load_kernel<Load, 8, CLUSTER>)}};
+          80,
+          {reinterpret_cast<const void*>(load_kernel<Load, 1>), reinterpret_cast<const void*>(load_kernel<Load, 2>),
+           reinterpret_cast<const void*>(load_kernel<Load, 4>), reinterpret_cast<const void*>(load_kernel<Load, 8>)}};
 }
 template <typename T>
 Instruction mma_of(const char* name) {
@@ -198,22 +183,8 @@ const Instruction instructions[] = {
     load_of<LdmX2T>("ldmatrix.x2.trans", 2, 8), load_of<LdmX4T>("ldmatrix.x4.trans", 4, 16),
     mma_of<__nv_bfloat16>("mma.bf16"),          mma_of<__half>("mma.f16"),
     store_of<1, LdmX1>("stmatrix.x1"),          store_of<2, LdmX2>("stmatrix.x2"),
-    store_of<4, LdmX4>("stmatrix.x4"),          load_of<LdCluster, true>("ld.shared::cluster.b32", 0, 4),
+    store_of<4, LdmX4>("stmatrix.x4"),
 };
-cudaLaunchConfig_t launch_config(int index, int blocks, int warps, int shared_bytes_per_block,
-                                 cudaLaunchAttribute* cluster) {
-  cluster->id = cudaLaunchAttributeClusterDimension;
-  cluster->val.clusterDim.x = 2;
-  cluster->val.clusterDim.y = cluster->val.clusterDim.z = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(32 * warps);
-  config.dynamicSmemBytes = shared_bytes_per_block;
-  config.attrs = cluster;
-  config.numAttrs = instructions[index].kind == cluster_load ? 1 : 0;
-  return config;
-}
-
 constexpr int instruction_count = sizeof(instructions) / sizeof(instructions[0]);
 
 }  // namespace
@@ -237,10 +208,10 @@ int instructions_image_address() { return IMAGE_ADDRESS; }
 int instructions_per_loop() { return INSTRUCTIONS_PER_LOOP; }
 const char* instructions_error_string(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 
-// Sets the opt-in for this much dynamic shared memory; gives registers, local bytes (spills), resident blocks per SM,
-// and the blocks that can run at once (a cluster needs two SMs of one GPC; INT_MAX for instructions that need none).
+// Sets the opt-in for this much dynamic shared memory; gives registers, local bytes (spills) and resident blocks per
+// SM.
 int instructions_prepare(int index, int step, int warps, int shared_bytes_per_block, int* registers, int* local_bytes,
-                         int* resident_blocks, int* blocks_at_once) {
+                         int* resident_blocks) {
   const void* kernel = instructions[index].kernels[step];
   cudaFuncAttributes attributes;
   cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
@@ -248,14 +219,6 @@ int instructions_prepare(int index, int step, int warps, int shared_bytes_per_bl
     error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes_per_block);
   if (error == cudaSuccess)
     error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(resident_blocks, kernel, 32 * warps, shared_bytes_per_block);
-  *blocks_at_once = INT_MAX;
-  if (error == cudaSuccess && instructions[index].kind == cluster_load) {
-    cudaLaunchAttribute cluster;
-    const cudaLaunchConfig_t config = launch_config(index, 2, warps, shared_bytes_per_block, &cluster);
-    int clusters = 0;
-    error = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
-    *blocks_at_once = 2 * clusters;
-  }
   if (error != cudaSuccess) return error;
   *registers = attributes.numRegs;
   *local_bytes = static_cast<int>(attributes.localSizeBytes);
@@ -263,14 +226,12 @@ int instructions_prepare(int index, int step, int warps, int shared_bytes_per_bl
 }
 
 // spans: WarpSpan[blocks * warps]; sinks: uint32_t[blocks * warps * 32]. Each warp runs loops * INSTRUCTIONS_PER_LOOP
-// instructions. cluster_load runs in clusters of two blocks; blocks must then be even.
+// instructions.
 int instructions_launch(int index, int step, int blocks, int warps, int shared_bytes_per_block, int loops,
                         const void* image, const void* offsets, void* spans, void* sinks, void* stream) {
   void* arguments[] = {&image, &offsets, &loops, &spans, &sinks};
-  cudaLaunchAttribute cluster;
-  cudaLaunchConfig_t config = launch_config(index, blocks, warps, shared_bytes_per_block, &cluster);
-  config.stream = static_cast<cudaStream_t>(stream);
-  return cudaLaunchKernelExC(&config, instructions[index].kernels[step], arguments);
+  return cudaLaunchKernel(instructions[index].kernels[step], dim3(blocks), dim3(32 * warps), arguments,
+                          shared_bytes_per_block, static_cast<cudaStream_t>(stream));
 }
 
 }  // extern "C"

@@ -1,0 +1,479 @@
+"""What the doctor says of a healthy machine, and of one with each of the things that can be wrong, one at a time.
+
+The machine is a stand-in throughout: libcuda in C, NVML in Python, tools as scripts. Nothing may be changed: NVML's
+stand-in records every call that changes something.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pynvml
+import pytest
+from doctor_stand_ins import NOT_SUPPORTED, UUIDS, MachineNvml, build_libcuda, healthy, program
+
+from micro import doctor_probes
+from micro.doctor import diagnose, exit_status, findings_json, findings_text
+from micro.doctor_probes import Finding, Probes
+from micro.toolchain import Toolkit
+from stats.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def libcuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_libcuda(tmp_path_factory.mktemp("libcuda"))
+
+
+@pytest.fixture(autouse=True)
+def _every_device_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+def of(findings: list[Finding], topic: str, text: str = "") -> Finding:
+    """The one finding of a topic that holds a text."""
+    (found,) = [each for each in findings if each.topic == topic and text in each.detail]
+    return found
+
+
+def test_nothing_is_wrong_with_a_healthy_machine(tmp_path: Path, libcuda: Path) -> None:
+    probes = healthy(tmp_path, libcuda)
+    findings = diagnose(probes)
+    assert {finding.status for finding in findings} == {"ok"}
+    assert all(finding.detail and not finding.remedy for finding in findings)
+    assert exit_status(findings) == 0
+    topics = list(dict.fromkeys(finding.topic for finding in findings))
+    assert topics == [
+        "driver",
+        "GPU 0",
+        "GPU 1",
+        "clocks",
+        "python",
+        "torch",
+        "toolkit",
+        "nvcc",
+        "host compiler",
+        "ninja",
+        "cuobjdump",
+        "nvdisasm",
+        "ncu",
+        "counters",
+        "cache",
+        "records",
+    ]
+    assert of(findings, "driver").detail == "580.95.05, serves CUDA up to 13.0"
+    assert of(findings, "GPU 0", "UUID").detail == (
+        "First Stand-in, UUID 00010203-0405-0607-0809-0a0b0c0d0e0f, sm_90, 132 SMs, 228 KiB shared memory an SM "
+        "(227 KiB a block), 50 MiB L2"
+    )
+    assert "found by CUDA_HOME" in of(findings, "toolkit").detail
+    assert "release 13.0, compiles for sm_80, sm_90, sm_100" in of(findings, "nvcc").detail
+    assert "13.3.0, accepted by nvcc" in of(findings, "host compiler").detail
+
+
+def test_nothing_is_changed(tmp_path: Path, libcuda: Path) -> None:
+    nvml = MachineNvml()
+    diagnose(healthy(tmp_path, libcuda, nvml=lambda: nvml))
+    assert nvml.calls == []
+    assert nvml.initialised == 0  # every start of NVML was ended
+
+
+# Devices
+
+
+@pytest.mark.parametrize(("visible", "names"), [("1,0", ["Second", "First"]), ("1", ["Second"])])
+def test_renumbered_devices_are_matched_by_uuid(
+    visible: str, names: list[str], tmp_path: Path, libcuda: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    findings = diagnose(healthy(tmp_path, libcuda))
+    for index, name in enumerate(names):
+        assert of(findings, f"GPU {index}", "UUID").detail.startswith(f"{name} Stand-in")
+        # The stand-in NVML's second GPU is one degree warmer: the reading is that of the same device.
+        assert of(findings, f"GPU {index}", "temperature").detail.startswith(f"temperature: {35 + (name == 'Second')} ")
+    assert not [finding for finding in findings if finding.topic == f"GPU {len(names)}"]
+
+
+def test_hidden_devices_are_a_failure_that_names_the_variable(
+    tmp_path: Path, libcuda: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    findings = diagnose(healthy(tmp_path, libcuda, environment={"CUDA_VISIBLE_DEVICES": ""}))
+    assert of(findings, "driver").status == "fail"
+    assert "no CUDA device is visible (CUDA_VISIBLE_DEVICES='')" in of(findings, "driver").detail
+    assert of(findings, "driver").remedy.startswith("unset CUDA_VISIBLE_DEVICES")
+    assert exit_status(findings) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "says", "remedy"),
+    [
+        (802, "the system is not ready", "nvidia-fabricmanager"),
+        (803, "the driver in the kernel is not that of libcuda", "reboot"),
+        (804, "too old", "update the driver"),
+        (34, "stub", "LD_LIBRARY_PATH"),
+        (100, "no CUDA device is visible", "nvidia-smi -L"),
+        (999, "999: unknown to this suite", "cuda.h"),
+    ],
+)
+def test_a_driver_that_does_not_start_says_why(
+    number: int, says: str, remedy: str, tmp_path: Path, libcuda: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN_CUDA_INIT", str(number))
+    found = of(diagnose(healthy(tmp_path, libcuda)), "driver")
+    assert found.status == "fail"
+    assert says in found.detail
+    assert remedy in found.remedy
+
+
+def test_a_device_that_fell_off_the_bus_is_left_out(
+    tmp_path: Path, libcuda: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN_CUDA_LOST", "1")
+    assert not [each for each in diagnose(healthy(tmp_path, libcuda)) if each.topic == "GPU 1"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert of(diagnose(healthy(tmp_path, libcuda)), "GPU").detail == "the driver works and shows no device"
+
+
+def test_an_old_gpu_is_refused_by_the_rule(tmp_path: Path, libcuda: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN_CUDA_MAJOR", "7")
+    found = of(diagnose(healthy(tmp_path, libcuda)), "GPU 0", "UUID")
+    assert found.status == "fail"
+    assert "sm_70" in found.detail
+    assert "need sm_80 or newer" in found.detail
+
+
+STATES: list[tuple[dict[str, Any], str, str]] = [
+    ({"mig_mode": True}, "MIG: on", "nvidia-smi -mig 0"),
+    ({"pids": (41, 42)}, "other processes: 2 (pid 41, 42)", "choose another --device"),
+    ({"pids": tuple(range(1, 9))}, "other processes: 8 (pid 1, 2, 3, 4, 5, …)", "end them"),
+    ({"refuse": {"nvmlDeviceGetComputeRunningProcesses": NOT_SUPPORTED}}, "processes: NVML does not tell", "make sure"),
+    ({"ecc": [1, 0]}, "ECC: changes at the next reboot", "reboot first"),
+    ({"ecc_errors": 3}, "ECC: 3 uncorrected errors", "replace"),
+    ({"limit_mw": 500_000}, "power cap: 500 W, below the default of 700 W", "nvidia-smi -pl 700"),
+    ({"persistence": 0}, "persistence: off", "nvidia-smi -pm 1"),
+    ({"temperature_c": 80}, "temperature: 80 °C before any work", "cool"),
+    ({"refuse": {"nvmlDeviceGetTemperature": NOT_SUPPORTED}}, "temperature: NVML does not tell", "measured clock"),
+    ({"reasons": 0x40}, "slowed down now by hw_thermal_slowdown", "cooling"),
+]
+
+
+@pytest.mark.parametrize(("options", "says", "remedy"), STATES)
+def test_each_unusual_state_is_a_warning_with_its_remedy(
+    options: dict[str, Any], says: str, remedy: str, tmp_path: Path, libcuda: Path
+) -> None:
+    nvml = MachineNvml(**options)
+    findings = diagnose(healthy(tmp_path, libcuda, nvml=lambda: nvml))
+    found = of(findings, "GPU 0", says)
+    assert found.status == "warn"
+    assert remedy in found.remedy
+    others = [each for each in findings if each.status != "ok" and not each.topic.startswith("GPU")]
+    assert [each.topic for each in others] == (["clocks"] if options.get("mig_mode") else [])
+    assert exit_status(findings) == 0
+    assert nvml.calls == []
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        ("nvmlDeviceGetEccMode", "ECC: not on this GPU"),
+        ("nvmlDeviceGetEnforcedPowerLimit", "power cap: NVML does not tell"),
+        ("nvmlDeviceGetPersistenceMode", "persistence: NVML does not tell"),
+    ],
+)
+def test_what_a_chip_lacks_is_no_fault(function: str, says: str, tmp_path: Path, libcuda: Path) -> None:
+    nvml = MachineNvml(refuse={function: NOT_SUPPORTED})
+    assert of(diagnose(healthy(tmp_path, libcuda, nvml=lambda: nvml)), "GPU 0", says).status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("nvml", "says"),
+    [
+        (lambda: None, "nvidia-ml-py is not installed"),
+        (
+            lambda: MachineNvml(refuse={"nvmlInit": pynvml.NVML_ERROR_LIBRARY_NOT_FOUND}),
+            "NVML Shared Library Not Found",
+        ),
+        (lambda: MachineNvml(refuse={"nvmlSystemGetDriverVersion": pynvml.NVML_ERROR_UNKNOWN}), "Unknown Error"),
+    ],
+)
+def test_without_nvml_the_devices_are_still_told(
+    nvml: Callable[[], Any], says: str, tmp_path: Path, libcuda: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)  # none of this machine's own either
+    findings = diagnose(healthy(tmp_path, libcuda, nvml=nvml))
+    assert says in of(findings, "NVML").detail
+    assert of(findings, "NVML").status == "warn"
+    assert of(findings, "driver").status == "ok"
+    assert "132 SMs" in of(findings, "GPU 1", "UUID").detail
+    assert exit_status(findings) == 0
+
+
+def test_a_driver_without_its_cuda_library(tmp_path: Path, libcuda: Path) -> None:
+    found = of(diagnose(healthy(tmp_path, libcuda, cuda=lambda: None)), "driver")
+    assert (found.status, found.detail) == ("fail", "580.95.05, but no libcuda.so.1")
+
+
+@pytest.mark.parametrize("init", ["0", "100"])
+def test_a_machine_without_a_gpu_fails_nothing(
+    init: str, tmp_path: Path, libcuda: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing() -> Any:
+        raise UserError("no CUDA compiler found (nothing); pip install 'smem-bench[toolchain]'")
+
+    def no_ninja() -> Path:
+        raise UserError("ninja: not found; pip install ninja")
+
+    def no_disassembler(name: str) -> Path:
+        raise UserError(f"{name}: not found; pip install nvidia-cuda-{name}")
+
+    def no_ncu() -> Path:
+        raise UserError("ncu: not found; install Nsight Compute")
+
+    monkeypatch.setenv("STAND_IN_CUDA_INIT", init)
+    changes: dict[str, Any] = {"cuda": lambda: None} if init == "0" else {}
+    findings = diagnose(
+        healthy(
+            tmp_path,
+            libcuda,
+            nvml=lambda: MachineNvml(refuse={"nvmlInit": pynvml.NVML_ERROR_LIBRARY_NOT_FOUND}),
+            distribution=lambda _: None,
+            toolkit=nothing,
+            ninja=no_ninja,
+            disassembler=no_disassembler,
+            ncu=no_ncu,
+            **changes,
+        )
+    )
+    assert exit_status(findings) == 0
+    warned = {finding.topic: finding.remedy for finding in findings if finding.status == "warn"}
+    assert list(warned) == ["driver", "torch", "toolkit", "ninja", "cuobjdump", "nvdisasm", "ncu"]
+    assert warned["toolkit"] == "pip install 'smem-bench[toolchain]'"
+    assert warned["nvdisasm"] == "pip install nvidia-cuda-nvdisasm"
+    assert not {"clocks", "counters"} & {finding.topic for finding in findings}
+
+
+# Permissions
+
+
+@pytest.mark.parametrize(
+    ("changes", "says", "remedy"),
+    [
+        ({"is_admin": lambda: False}, "no CAP_SYS_ADMIN: not root", "run as root"),
+        (
+            {"is_admin": lambda: False, "in_container": lambda: True},
+            "no CAP_SYS_ADMIN in this container",
+            "--cap-add SYS_ADMIN",
+        ),
+        ({"environment": {"SMEM_BENCH_NEVER_LOCK": "1"}}, "SMEM_BENCH_NEVER_LOCK is set", "unset"),
+        ({"nvml": lambda: MachineNvml(mig_mode=True)}, "MIG: the clock belongs to the whole GPU", "switch MIG off"),
+        ({"nvml": lambda: MachineNvml(refuse={"nvmlInit": 1})}, "NVML: Uninitialized", "repair NVML"),
+    ],
+)
+def test_clocks_that_cannot_be_locked(
+    changes: dict[str, Any], says: str, remedy: str, tmp_path: Path, libcuda: Path
+) -> None:
+    found = of(diagnose(healthy(tmp_path, libcuda, **changes)), "clocks")
+    assert found.status == "warn"
+    assert says in found.detail
+    assert "only monitors them" in found.detail
+    assert remedy in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("admin", "parameters", "status", "says"),
+    [
+        (True, "RmProfilingAdminOnly: 1\n", "ok", "permitted (CAP_SYS_ADMIN)"),
+        (False, "RmProfilingAdminOnly: 0\n", "ok", "for every user"),
+        (False, "ResmanDebugLevel: 1\nRmProfilingAdminOnly: 1\n", "warn", "ERR_NVGPUCTRPERM"),
+        (False, None, "warn", "permission unknown"),
+    ],
+)
+def test_permission_to_count(
+    admin: bool, parameters: str | None, status: str, says: str, tmp_path: Path, libcuda: Path
+) -> None:
+    probes = healthy(tmp_path, libcuda, is_admin=lambda: admin, profiling_parameters=lambda: parameters)
+    found = of(diagnose(probes), "counters")
+    assert found.status == status
+    assert says in found.detail
+
+
+# Tools
+
+
+def raising(text: str) -> Callable[..., Any]:
+    def refuse(*_: object) -> Any:
+        raise UserError(text)
+
+    return refuse
+
+
+def toolkit(folder: Path, nvcc: str = "exit 0", **changes: Any) -> Callable[[], Toolkit]:
+    path = program(folder / "other" / "bin" / "nvcc", nvcc)
+    made = Toolkit(path, path.parents[1], (13, 0), "nvcc on PATH", (80, 90))
+    return lambda: Toolkit(**{**vars(made), **changes})
+
+
+TOO_NEW = (
+    "echo 'In file included from /usr/local/cuda/include/cuda_runtime.h:82:'; "
+    "echo '/c/host_config.h:169:2: error: #error -- unsupported GNU version! gcc versions later than 15'; exit 1"
+)
+TOOLS: list[tuple[Callable[[Path], dict[str, Any]], str, str, str]] = [
+    (lambda _: {"distribution": lambda _: None}, "torch", "not installed", "smem-bench[gpu]"),
+    (lambda _: {"distribution": lambda _: "2.3.1"}, "torch", "2.3.1: older than 2.4", "torch>=2.4"),
+    (lambda _: {"torch_cuda": lambda: None}, "torch", "built without CUDA", "CUDA build"),
+    (lambda _: {"torch_cuda": lambda: "14.1"}, "torch", "for CUDA 14.1, the driver serves 13.0", "update the driver"),
+    (lambda _: {"toolkit": raising("no CUDA compiler found (a; b); do this")}, "toolkit", "found (a; b)", "do this"),
+    (lambda f: {"toolkit": toolkit(f, version=(14, 0))}, "toolkit", "14.0, the driver serves 13.0", "older toolkit"),
+    (lambda f: {"toolkit": toolkit(f, architectures=(80,))}, "nvcc", "not for sm_90 of this machine", "newer toolkit"),
+    (lambda f: {"toolkit": toolkit(f, TOO_NEW)}, "host compiler", "error: #error -- unsupported GNU", "NVCC_CCBIN"),
+    (lambda f: {"toolkit": toolkit(f, "exit 3")}, "host compiler", "nvcc says exit status 3", "NVCC_CCBIN"),
+    (lambda _: {"on_path": lambda _: None}, "host compiler", "g++: not on PATH", "install g++"),
+    (lambda _: {"environment": {"NVCC_CCBIN": "g++-9"}}, "host compiler", "g++-9: not there", "NVCC_CCBIN"),
+    (lambda _: {"ninja": raising("ninja: not found; pip install ninja")}, "ninja", "not found", "pip install ninja"),
+    (lambda f: {"ninja": lambda: program(f / "n", "exit 1")}, "ninja", "does not run", "reinstall"),
+    (lambda _: {"cache": raising("/c: build cache cannot be written (x); set Y")}, "cache", "cannot be", "set Y"),
+    (lambda _: {"free_bytes": lambda _: 1 << 20}, "cache", "0.0 GiB free", "SMEM_BENCH_CACHE"),
+    (lambda _: {"free_bytes": lambda _: 1 << 20}, "records", "0.0 GiB free", "--out"),
+]
+
+
+@pytest.mark.parametrize(("change", "topic", "says", "remedy"), TOOLS)
+def test_each_missing_or_unfit_tool_fails_where_there_is_a_gpu(
+    change: Callable[[Path], dict[str, Any]], topic: str, says: str, remedy: str, tmp_path: Path, libcuda: Path
+) -> None:
+    findings = diagnose(healthy(tmp_path, libcuda, **change(tmp_path)))
+    found = of(findings, topic)
+    assert found.status == "fail"
+    assert says in found.detail
+    assert remedy in found.remedy
+    assert exit_status(findings) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "topic", "says"),
+    [
+        (lambda _: {"ncu": raising("ncu: not found; x")}, "ncu", "not found"),
+        (lambda f: {"ncu": lambda: program(f / "n", "exit 1")}, "ncu", "does not answer"),
+        (lambda f: {"ncu": lambda: f / "absent"}, "ncu", "does not answer"),
+        (lambda _: {"disassembler": raising("nvdisasm: not found; x")}, "nvdisasm", "not found"),
+        (lambda _: {"free_bytes": lambda _: 1 << 30}, "cache", "1.0 GiB free"),
+    ],
+)
+def test_what_only_some_commands_need_is_a_warning(
+    change: Callable[[Path], dict[str, Any]], topic: str, says: str, tmp_path: Path, libcuda: Path
+) -> None:
+    findings = diagnose(healthy(tmp_path, libcuda, **change(tmp_path)))
+    assert of(findings, topic).status == "warn"
+    assert says in of(findings, topic).detail
+    assert exit_status(findings) == 0
+
+
+def test_a_folder_that_takes_no_records_is_a_warning(
+    tmp_path: Path, libcuda: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
+    assert of(diagnose(healthy(tmp_path, libcuda)), "records").status == "warn"
+
+
+# The real probes
+
+
+def test_the_cuda_of_torch_is_read_without_importing_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert doctor_probes._torch_cuda() is None  # no version file
+    version = package / "version.py"
+    version.write_text("__version__ = '2.9.0+cu130'\ncuda: Optional[str] = '13.0'\nhip: Optional[str] = None\n")
+    assert doctor_probes._torch_cuda() == "13.0"
+    version.write_text("__version__ = '2.9.0+cpu'\ncuda = None\n")
+    assert doctor_probes._torch_cuda() is None
+
+
+def test_a_program_that_is_not_there_answers_127() -> None:
+    assert doctor_probes._answer(["/no/such/program"])[0] == 127
+    assert doctor_probes._answer([sys.executable, "-c", "print('hello'); raise SystemExit(3)"]) == (3, "hello\n")
+
+
+def test_right_to_set_clocks_is_that_of_the_effective_capabilities(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(text: str) -> Callable[..., str]:
+        return lambda *_, **__: text
+
+    monkeypatch.setattr(Path, "read_text", told("CapEff:\t000001ffffffffff\n"))
+    assert doctor_probes._is_admin()
+    monkeypatch.setattr(Path, "read_text", told("CapEff:\t00000000a80425fb\n"))  # root in a usual container
+    assert not doctor_probes._is_admin()
+
+
+def test_this_machine_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SMEM_BENCH_CACHE", str(tmp_path))
+    findings = diagnose(Probes(here=tmp_path))
+    assert of(findings, "python").detail == ".".join(map(str, sys.version_info[:3]))
+    assert of(findings, "cache").detail.startswith(str(tmp_path))
+    assert "torch" not in {finding.topic for finding in findings if finding.detail == ""}
+
+
+# What is printed
+
+
+FINDINGS = [
+    Finding("driver", "ok", "580.1"),
+    Finding("clocks", "warn", "not\nroot", "run as root"),
+    Finding("nvcc", "fail", "too old", "update"),
+]
+
+
+def test_text_is_one_line_for_each_finding() -> None:
+    assert findings_text(FINDINGS) == (
+        "ok    driver  580.1\nwarn  clocks  not root -> run as root\nfail  nvcc    too old -> update\n"
+        "1 ok, 1 warn, 1 fail\n"
+    )
+
+
+def test_json_holds_every_finding_and_the_counts() -> None:
+    found = json.loads(findings_json(FINDINGS))
+    assert found["fail"] == 1
+    assert found["findings"][1] == {
+        "topic": "clocks",
+        "status": "warn",
+        "detail": "not\nroot",
+        "remedy": "run as root",
+    }
+
+
+def doctor(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "micro", "doctor", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        check=False,
+    )
+
+
+def test_the_command_exits_1_where_something_fails_and_prints_it_on_stdout(tmp_path: Path, libcuda: Path) -> None:
+    environment = {"LD_LIBRARY_PATH": str(libcuda.parent), "SMEM_BENCH_CACHE": str(tmp_path / "cache")}
+    broken = doctor("--json", **environment, STAND_IN_CUDA_INIT="802")
+    assert (broken.returncode, broken.stderr) == (1, "")
+    found = json.loads(broken.stdout)
+    assert found["fail"] >= 1
+    assert "fabricmanager" in found["findings"][0]["remedy"]
+    absent = doctor(CUDA_VISIBLE_DEVICES="", SMEM_BENCH_CACHE=str(tmp_path / "cache"))
+    assert absent.returncode == (1 if "fail  " in absent.stdout else 0), absent.stdout
+    assert absent.stderr == ""
+
+
+def test_uuids_of_the_stand_ins_agree() -> None:
+    assert UUIDS[0] == "GPU-" + "-".join(("00010203", "0405", "0607", "0809", "0a0b0c0d0e0f"))
