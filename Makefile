@@ -64,6 +64,8 @@ readme: $(VENV)/.installed ## rebuild the summaries in results/ and every genera
 	$(BIN)/micro-bench instructions --record results/instructions-h200.jsonl --figure docs/instructions.png > build/instructions.txt
 	$(BIN)/micro-bench banks --variants A1 --swizzle both --figures build/banks > build/banks.txt
 	cp build/banks/banks-A1-B0.svg docs/
+	$(BIN)/gemm-bench explain --format json > build/explain.json && mv build/explain.json results/
+	$(BIN)/gemm-bench explain claims --out results/claims.json > build/claims.txt
 	$(BIN)/bench-stats readme README.md
 
 readme-check: $(VENV)/.installed ## say which generated block or figure of README.md is not what its record gives
