@@ -56,7 +56,10 @@ simulation: $(VENV)/.installed ## 10,000 simulated runs of every world: coverage
 bench-analysis: $(VENV)/.installed ## how long 100,000 cells take to read and to analyse
 	$(BIN)/python tests/benchmark_analysis.py
 
-readme: $(VENV)/.installed ## rebuild every generated block of README.md from results/
+readme: $(VENV)/.installed ## rebuild the summaries in results/ and every generated block of README.md from the records
+	$(BIN)/gemm-bench aa $(foreach r,$(wildcard results/aa-*.jsonl),--record $(r)) --format json > results/aa-summary.json
+	$(BIN)/gemm-bench inject $(foreach r,$(wildcard results/inject-*.jsonl),--record $(r)) --format json \
+	  > results/inject-summary.json
 	$(BIN)/bench-stats readme README.md
 
 readme-check: $(VENV)/.installed ## say which generated block or figure of README.md is not what its record gives

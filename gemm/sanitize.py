@@ -1,8 +1,9 @@
 """Launch each variant at each STAGES on small shapes: what compute-sanitizer watches (``make sanitize``).
 
 Nothing is computed here but the launches; the sanitizer's exit status is the verdict. The larger shape has more k-tiles
-than stages and two blocks in each direction, so that every stage is reused and every border touched. The trap: racecheck
-fails inside cuBLAS's own Hopper kernels, so no library product runs beside ours; ``gemm-bench check`` judges results.
+than stages and two blocks in each direction, so that every stage is reused and every border touched. The trap:
+racecheck fails inside cuBLAS's own Hopper kernels, so no library product runs beside ours; ``gemm-bench check`` judges
+results.
 """
 
 from __future__ import annotations
