@@ -477,3 +477,42 @@ def test_the_command_exits_1_where_something_fails_and_prints_it_on_stdout(tmp_p
 
 def test_uuids_of_the_stand_ins_agree() -> None:
     assert UUIDS[0] == "GPU-" + "-".join(("00010203", "0405", "0607", "0809", "0a0b0c0d0e0f"))
+
+
+def test_a_driver_that_does_not_start_is_not_taken_for_a_machine_without_a_gpu(tmp_path: Path, libcuda: Path) -> None:
+    def run(**environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "micro"],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "LD_LIBRARY_PATH": str(libcuda.parent), **environment},
+            check=False,
+        )
+
+    broken = run(STAND_IN_CUDA_INIT="803")
+    assert broken.returncode == 0
+    assert broken.stdout.startswith("PREDICTED, NOT MEASURED")
+    assert broken.stderr == (
+        "micro-bench: the driver is here but does not start (cuInit gives 803: the driver in the kernel is not that "
+        "of libcuda); reboot, or load the driver that was installed\n"
+    )
+    assert run(CUDA_VISIBLE_DEVICES="").stderr == ""
+
+
+def test_no_device_says_why(libcuda: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from micro import device
+
+    driver = healthy(libcuda.parent, libcuda).cuda
+    monkeypatch.setattr(device, "cuda_driver", driver)
+    assert device.cuda_device_count() == 2
+    assert device.driver_trouble() is None
+    monkeypatch.setenv("STAND_IN_CUDA_INIT", "802")
+    assert device.cuda_device_count() == 0
+    with pytest.raises(UserError, match=r"no CUDA device is visible \(the driver is here .*nvidia-fabricmanager"):
+        device.require_gpu(0)
+    monkeypatch.setattr(device, "cuda_driver", lambda: None)
+    with pytest.raises(
+        UserError, match=r"\(driver absent, or CUDA_VISIBLE_DEVICES is empty\); see micro-bench"
+    ):
+        device.require_gpu(0)
