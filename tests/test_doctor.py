@@ -512,7 +512,5 @@ def test_no_device_says_why(libcuda: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(UserError, match=r"no CUDA device is visible \(the driver is here .*nvidia-fabricmanager"):
         device.require_gpu(0)
     monkeypatch.setattr(device, "cuda_driver", lambda: None)
-    with pytest.raises(
-        UserError, match=r"\(driver absent, or CUDA_VISIBLE_DEVICES is empty\); see micro-bench"
-    ):
+    with pytest.raises(UserError, match=r"\(driver absent, or CUDA_VISIBLE_DEVICES is empty\); see micro-bench"):
         device.require_gpu(0)
