@@ -57,9 +57,13 @@ bench-analysis: $(VENV)/.installed ## how long 100,000 cells take to read and to
 	$(BIN)/python tests/benchmark_analysis.py
 
 readme: $(VENV)/.installed ## rebuild the summaries in results/ and every generated block of README.md from the records
+	@mkdir -p build
 	$(BIN)/gemm-bench aa $(foreach r,$(wildcard results/aa-*.jsonl),--record $(r)) --format json > results/aa-summary.json
 	$(BIN)/gemm-bench inject $(foreach r,$(wildcard results/inject-*.jsonl),--record $(r)) --format json \
 	  > results/inject-summary.json
+	$(BIN)/micro-bench instructions --record results/instructions-h200.jsonl --figure docs/instructions.png > build/instructions.txt
+	$(BIN)/micro-bench banks --variants A1 --swizzle both --figures build/banks > build/banks.txt
+	cp build/banks/banks-A1-B0.svg docs/
 	$(BIN)/bench-stats readme README.md
 
 readme-check: $(VENV)/.installed ## say which generated block or figure of README.md is not what its record gives

@@ -30,7 +30,12 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 1
-DERIVED = ("summary", "remainders", "lsu_pipe")  # tables that the file carries for readers of JSON, made on writing
+DERIVED = (
+    "summary",
+    "causes",
+    "remainders",
+    "lsu_pipe",
+)  # tables that the file carries for readers of JSON, made on writing
 
 
 class _Model(BaseModel):

@@ -1,25 +1,32 @@
-"""The tables of a counter run, made from its record alone: counted beside predicted, and where they differ.
+"""The report of a counter run, made from its record alone: counted = predicted first, then what is left, then use.
 
-Figures per warp k-step divide by the warps of the grid and the k-steps of each; differences are of the whole launch, so
-that one instruction shows. The trap: a per-k-step figure that looks right can hide a prologue, so equality is judged
-on the launch.
+A terminal of 80 columns must hold it, so a pair of figures is one cell and causes are prose, not columns. The trap:
+figures by instruction are a hundred rows; they stay in the JSON form.
 """
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from micro.counter_causes import cause, exact_wavefronts, lsu_rows
-from micro.counter_record import CountersRecord, LaunchRow
+from micro.counter_causes import lsu_rows
+from micro.counter_compare import (
+    STALLS,
+    USE,
+    cause_rows,
+    comparison_rows,
+    difference_rows,
+    equal_everywhere,
+    summary_rows,
+)
+from micro.counter_record import CountersRecord
 from stats.tables import Column, Format, render, to_json
 
-__all__ = ["comparison_rows", "difference_rows", "render_counters", "summary_rows"]
+__all__ = ["render_counters"]
 
-# Counted and predicted figures of the first table; a column of the pipe's count stands beside the instructions' own.
-_MAIN = {"lds": "LDS", "ldsm": "LDSM", "wavefronts": "load wavefronts"}
-_USE = ("cycles", "lsu_percent", "port_percent", "tensor_percent", "l2_percent", "occupancy_percent")
-_STALLS = ("stall_long_scoreboard", "stall_short_scoreboard", "stall_mio_throttle", "stall_barrier", "stall_math_pipe")
+_PAIRS = {"lds": "LDS", "ldsm": "LDSM", "wavefronts": "load wavefronts", "conflicts": "bank conflicts"}
 _USE_HEADINGS = {
     "cycles": "cycles",
     "lsu_percent": "LSU pipe %",
@@ -30,92 +37,23 @@ _USE_HEADINGS = {
 }
 
 
-def comparison_rows(record: CountersRecord) -> list[dict[str, Any]]:
-    """One row a launch and predicted metric: counted, predicted, difference (whole launch), both per warp k-step."""
-    return [
-        {
-            "arm": launch.arm,
-            "key": metric.key,
-            "metric": metric.name,
-            "counted": _whole(launch.counted.get(metric.key)),
-            "predicted": launch.predicted_total(metric.predicted),
-            "difference": _difference(launch, metric.key, metric.predicted),
-            "counted_per_kstep": _per_kstep(launch, launch.counted.get(metric.key)),
-            "predicted_per_kstep": _per_kstep(launch, launch.predicted_total(metric.predicted)),
-        }
-        for launch in record.launches
-        for metric in record.metrics
-        if metric.predicted is not None
+def _pair(row: Mapping[str, Any], key: str) -> str:
+    """``32 = 32``, or ``32.5 ≠ 32``; a dash where nothing was counted."""
+    counted, predicted = row[key], row[f"{key}_predicted"]
+    if counted is None:
+        return f"– ({predicted:.10g})"
+    return f"{counted:.10g} {'=' if counted == predicted else '≠'} {predicted:.10g}"
+
+
+def _main(record: CountersRecord, fmt: Format) -> str:
+    columns = [Column("arm", "arm", align="left"), *(Column(key, heading) for key, heading in _PAIRS.items())]
+    columns += [Column("equal", "equal", "d"), Column("explained", "explained", "d"), Column("open", "open", "d")]
+    columns += [
+        Column("pipe_wavefronts", "wavefronts, chip's", ".3f", min_width=110),
+        Column("pipe_conflicts", "conflicts, chip's", ".3f", min_width=110),
     ]
-
-
-def difference_rows(record: CountersRecord) -> list[dict[str, Any]]:
-    """The rows in which counted and predicted differ, with the parts that the prediction adds up, and the cause."""
-    rows = [row for row in comparison_rows(record) if row["difference"]]
-    launches = {launch.arm: launch for launch in record.launches}
-    predicted = {metric.key: metric.predicted for metric in record.metrics}
-    for row in rows:
-        key = predicted[row["key"]] or ""
-        parts = {where: part[key] for where, part in launches[row["arm"]].predicted.items() if part.get(key)}
-        row["parts"] = " + ".join(f"{count} {where}" for where, count in parts.items()) or "none"
-        row["cause"] = cause(launches[row["arm"]], row["key"])
-    return rows
-
-
-def _whole(value: float | None) -> int | float | None:
-    return int(value) if value is not None and value.is_integer() else value
-
-
-def _difference(launch: LaunchRow, key: str, predicted: str) -> int | float | None:
-    counted = launch.counted.get(key)
-    return None if counted is None else _whole(counted - launch.predicted_total(predicted))
-
-
-def _per_kstep(launch: LaunchRow, value: float | None) -> float | None:
-    return None if value is None else value / launch.warp_ksteps
-
-
-def summary_rows(record: CountersRecord) -> list[dict[str, Any]]:
-    """One row a launch, per warp k-step: instructions, their wavefronts, the pipe's, conflicts; then use, stalls.
-
-    ``X_predicted`` stands beside ``X``; ``equal`` of ``compared`` are the predicted counters without a difference.
-    """
-    return [_summary(record, launch) for launch in record.launches]
-
-
-def _summary(record: CountersRecord, launch: LaunchRow) -> dict[str, Any]:
-    def counted(key: str) -> float | None:
-        return _per_kstep(launch, launch.counted.get(key))
-
-    def predicted(key: str) -> float | None:
-        return _per_kstep(launch, launch.predicted_total(key))
-
-    differences = [_difference(launch, row.key, row.predicted) for row in record.metrics if row.predicted is not None]
-    known = [value for value in differences if value is not None]
-    return {
-        "arm": launch.arm,
-        "lds": counted("lds"),
-        "lds_predicted": predicted("lds"),
-        "ldsm": counted("ldsm"),
-        "ldsm_predicted": predicted("ldsm"),
-        "wavefronts": _per_kstep(launch, exact_wavefronts(launch.counted, "load")),
-        "wavefronts_predicted": predicted("load_wavefronts"),
-        "pipe_wavefronts": counted("load_wavefronts"),
-        "conflicts": counted("load_conflicts"),
-        "conflicts_predicted": predicted("load_conflicts"),
-        "equal": sum(value == 0 for value in known),
-        "compared": len(known),
-        **{key: launch.counted.get(key) for key in (*_USE, *_STALLS)},
-    }
-
-
-def _main_columns() -> list[Column]:
-    columns = [Column("arm", "arm", align="left")]
-    for key, heading in _MAIN.items():
-        columns += [Column(key, heading, ".10g"), Column(f"{key}_predicted", "predicted", ".10g")]
-    columns += [Column("pipe_wavefronts", "at the pipe", ".3f"), Column("conflicts", "bank conflicts", ".3f")]
-    columns.append(Column("conflicts_predicted", "predicted", ".10g"))
-    return [*columns, Column("equal", "equal"), Column("compared", "of")]
+    rows = [{**row, **{key: _pair(row, key) for key in _PAIRS}} for row in summary_rows(record)]
+    return render(columns, rows, fmt)
 
 
 def _lsu(record: CountersRecord, fmt: Format) -> str:
@@ -128,20 +66,6 @@ def _lsu(record: CountersRecord, fmt: Format) -> str:
         Column("s2r_per_warp", "S2R per warp", ".6g"),
     ]
     return render(columns, lsu_rows(record), fmt)
-
-
-def _addresses(record: CountersRecord, fmt: Format) -> str:
-    columns = [
-        Column("arm", "arm", align="left"),
-        Column("instructions", "instructions", "d"),
-        Column("first", "first at"),
-        Column("executed", "executed, each", ",d"),
-        Column("wavefronts", "shared wavefronts", ",d"),
-        Column("ideal", "ideal", ",d"),
-        Column("tags", "global tags", ",d"),
-    ]
-    rows = [{"arm": launch.arm, **row.model_dump()} for launch in record.launches for row in launch.addresses]
-    return render(columns, rows, fmt)
 
 
 def _use(record: CountersRecord, keys: Sequence[str], headings: Mapping[str, str], fmt: Format) -> str:
@@ -177,49 +101,70 @@ def name_lines(record: CountersRecord) -> list[str]:
 def render_counters(record: CountersRecord, fmt: Format, *, stale: bool = False) -> str:
     """The whole report. ``csv`` is one row a launch and metric; ``json`` is the record with its tables."""
     if fmt == "json":
-        derived = {"summary": summary_rows(record), "remainders": difference_rows(record), "lsu_pipe": lsu_rows(record)}
+        derived = {
+            "summary": summary_rows(record),
+            "causes": cause_rows(record),
+            "remainders": difference_rows(record),
+            "lsu_pipe": lsu_rows(record),
+        }
         return to_json({**record.model_dump(mode="json"), **derived}) + "\n"
-    comparison = [
-        Column("arm", "arm", align="left"),
-        Column("key", "metric", align="left"),
-        Column("counted", "counted", ",.15g"),
-        Column("predicted", "predicted", ",.15g"),
-        Column("difference", "difference", "+,.15g"),
-    ]
     if fmt == "csv":
-        extra = [Column("counted_per_kstep", "per k-step"), Column("predicted_per_kstep", "predicted per k-step")]
-        return render([*comparison, *extra, Column("metric", "name", align="left")], comparison_rows(record), "csv")
+        keys = (
+            "arm",
+            "key",
+            "counted",
+            "predicted",
+            "difference",
+            "counted_per_kstep",
+            "predicted_per_kstep",
+            "metric",
+        )
+        return render([Column(key, key) for key in keys], comparison_rows(record), "csv")
     lines = heading_lines(record)
     if stale:
         lines.append("STALE: the kernel sources have changed since")
-    different = difference_rows(record)
-    stall_headings = {key: key.removeprefix("stall_").replace("_", " ") for key in _STALLS}
+    stall_headings = {key: key.removeprefix("stall_").replace("_", " ") for key in STALLS}
     parts = [
         _lines(lines, fmt),
-        _titled(
-            "Per warp k-step: counted by the hardware, and predicted from the addresses",
-            render(_main_columns(), summary_rows(record), fmt),
-            fmt,
-        ),
-        _titled("What differs, whole launch", _differences(different, comparison, fmt), fmt),
+        _titled("Per warp k-step, counted = predicted from the addresses, by instruction", _main(record, fmt), fmt),
+        _lines([_equal_line(record)], fmt),
+        _titled("What differs in a whole launch, and why", _causes(record, fmt), fmt),
         _titled("What the LSU pipe counts: loads, stores, cp.async, SHFL, LDGDEPBAR, some S2R", _lsu(record, fmt), fmt),
-        *([_titled("By instruction, whole launch", _addresses(record, fmt), fmt)] if _has_addresses(record) else []),
-        _titled("Use of the machine", _use(record, _USE, _USE_HEADINGS, fmt), fmt),
-        _titled("Stalls, cycles per instruction issued", _use(record, _STALLS, stall_headings, fmt), fmt),
+        _titled("Use of the machine", _use(record, USE, _USE_HEADINGS, fmt), fmt),
+        _titled("Stalls, cycles per instruction issued", _use(record, STALLS, stall_headings, fmt), fmt),
         _titled("Names of the draft, and what is missing", _lines(name_lines(record), fmt), fmt),
     ]
     return "\n".join(parts)
 
 
-def _differences(rows: list[dict[str, Any]], comparison: list[Column], fmt: Format) -> str:
+def _equal_line(record: CountersRecord) -> str:
+    equal = ", ".join(equal_everywhere(record)) or "none"
+    return f"Equal to the prediction to the last one, in every launch: {equal}."
+
+
+def _causes(record: CountersRecord, fmt: Format) -> str:
+    """Prose, a paragraph a metric and cause."""
+    rows = cause_rows(record)
     if not rows:
         return "nothing: every counter that was predicted equals its prediction to the last\n"
-    words = [Column("parts", "predicted parts", align="left"), Column("cause", "cause", align="left")]
-    return render([*comparison, *words], rows, fmt)
+    if fmt == "md":
+        return "".join(f"- `{row['key']}`: {row['difference']} ({row['launches']}). {row['cause']}\n" for row in rows)
+    indent = "  "
+    return "".join(
+        _wrapped(f"{row['key']}: {row['difference']} ({row['launches']})", indent)
+        + _wrapped(row["cause"], indent, indent)
+        for row in rows
+    )
 
 
-def _has_addresses(record: CountersRecord) -> bool:
-    return any(launch.addresses for launch in record.launches)
+def _wrapped(text: str, later: str = "", first: str = "") -> str:
+    width = min(shutil.get_terminal_size((120, 24)).columns, 120)
+    return (
+        textwrap.fill(
+            text, width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False, break_long_words=False
+        )
+        + "\n"
+    )
 
 
 def _titled(title: str, body: str, fmt: Format) -> str:
@@ -227,5 +172,4 @@ def _titled(title: str, body: str, fmt: Format) -> str:
 
 
 def _lines(lines: Sequence[str], fmt: Format) -> str:
-    end = "  \n" if fmt == "md" else "\n"
-    return "".join(line + end for line in lines)
+    return "".join(f"{line}  \n" if fmt == "md" else _wrapped(line, "  ") for line in lines)

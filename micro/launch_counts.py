@@ -35,7 +35,6 @@ KEYS = (
     "sts_wavefronts",
     "ldgsts_wavefronts",
     "store_wavefronts",
-    "ldgsts_bytes",
     "ldgsts_sectors",
     "lds_conflicts",
     "ldsm_conflicts",
@@ -99,8 +98,8 @@ def tile_stores(variant: str, swizzle: bool, instruction: Literal["sts", "ldgsts
         counts["store_conflicts"] = excess
     else:
         counts["ldgsts_issued"] = len(stores.stores)
-        counts["ldgsts_bytes"] = len(stores.stores) * WARP * CHUNK_BYTES
-        counts["ldgsts_sectors"] = counts["ldgsts_bytes"] // SECTOR_BYTES  # a row of a tile is whole sectors
+        # A row of a tile is whole sectors.
+        counts["ldgsts_sectors"] = len(stores.stores) * WARP * CHUNK_BYTES // SECTOR_BYTES
         counts["ldgsts_conflicts"] = excess
     return counts
 

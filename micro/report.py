@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from micro import instruction_results
+from micro import instruction_results, published
 from micro.arm_names import MMA_ARM, Work, arm_name, parse_arm
 from micro.device import SHARED_BYTES_PER_CLK
 from micro.results import COLUMNS, UNITS_LINES, measured_rows
@@ -122,6 +122,12 @@ def instructions_table(record: Record) -> Table:
     return Table("Shared-memory instructions", instruction_results.COLUMNS, rows, instruction_results.UNITS_LINE)
 
 
+def published_table(record: Record) -> Table:
+    """Figures published by others beside those of the record."""
+    rows = published.published_rows(instruction_results.points_of(record), record.header.device)
+    return Table("Published by others, beside ours", published.COLUMNS, rows)
+
+
 def fits_table(record: Record) -> Table:
     """The fitted line of each instruction: conflict-free cost, cost a wavefront, error on patterns it has not seen."""
     fits = instruction_results.fits_of(instruction_results.points_of(record))
@@ -130,5 +136,7 @@ def fits_table(record: Record) -> Table:
 
 
 INSTRUCTIONS = ToolReport(
-    main="instructions", tables={"instructions": instructions_table, "fits": fits_table}, figures={}
+    main="instructions",
+    tables={"instructions": instructions_table, "fits": fits_table, "published": published_table},
+    figures={},
 )
