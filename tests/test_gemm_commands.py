@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_gpu_paths import on_stand_in, stand_in_for
+from test_gpu_runs import on_stand_in, stand_in_for
 
 from gemm.campaigns import Campaign
 from gemm.cli import main
