@@ -138,6 +138,18 @@ def claims(
 
 
 @_app.command()
+def fit(record: list[Path] = _RECORD, fmt: str = _FORMAT) -> None:
+    """Repeat the one choice made by fitting, on load+mma alone: how long operands are read; no GPU needed."""
+    chosen = _format(fmt)
+    from gemm.explain.fit import COLUMNS, fit_rows
+    from stats.tables import render
+
+    evidence = _evidence(record)
+    arch = _archs(None, evidence)[0]
+    sys.stdout.write(render(COLUMNS, fit_rows(evidence, arch), chosen))
+
+
+@_app.command()
 def stream(
     device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
     config: str = typer.Option("stream", "--config", metavar="FILE|NAME", help="A YAML file, or a name in configs/."),

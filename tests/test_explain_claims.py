@@ -128,7 +128,10 @@ def counters(exists: bool) -> dict[str, object]:
         "device": {"name": "Test GPU"},
         "drafts": [{"name": "some_counter", "exists": exists}],
         "metrics": [{"key": "loads", "predicted": "loads"}],
-        "launches": [{"arm": "A1", "counted": {"loads": 10}, "predicted": {"loop": {"loads": 10}}}],
+        "launches": [
+            {"arm": "A1", "warp_ksteps": 1, "counted": {"loads": 10}, "predicted": {"loop": {"loads": 10}}},
+            {"arm": "A2", "warp_ksteps": 1, "counted": {"loads": 12}, "predicted": {"loop": {"loads": 10}}},
+        ],
     }
 
 
@@ -136,8 +139,21 @@ def counters(exists: bool) -> dict[str, object]:
 def test_counters(exists: bool, verdict: Verdict) -> None:
     result = claims_gemm.claim_12(Evidence(counters=[(Path("counters.json"), counters(exists))]))
     assert measured(result) is verdict
-    assert "1 of 1 counts as predicted" in result.findings[0].figure
+    assert "1 of 2 counts within 1 %" in result.findings[0].figure
+    assert "(not: loads)" in result.findings[0].figure
     assert measured(claims_gemm.claim_12(NOTHING)) is Verdict.NOT_TESTABLE
+
+
+@pytest.mark.parametrize(("conflicts", "verdict"), [(0, Verdict.REFUTED), (1600, Verdict.CONFIRMED)])
+def test_counted_conflicts_speak_on_claim_6(conflicts: float, verdict: Verdict) -> None:
+    launches = [
+        {"arm": arm, "warp_ksteps": 100, "counted": {"load_conflicts": count}, "predicted": {}}
+        for arm, count in (("A1:load", conflicts), ("A1/noswz:load", 9600))
+    ]
+    data = {"kind": "counters", "device": {"name": "Test GPU"}, "launches": launches}
+    found = claims_read.claim_6(Evidence(counters=[(Path("counters.json"), data)]))
+    assert measured(found) is verdict
+    assert "96.00 without" in found.findings[-1].figure
 
 
 def test_data_and_tables_come_from_the_same_results() -> None:

@@ -7,7 +7,8 @@ import pytest
 from gemm.explain.evidence import _BLOCK_TILE, _MMA_K, _WARPS_PER_BLOCK, Evidence
 from gemm.explain.kernels import gemm_program, micro_program
 from gemm.explain.machine import MACHINES, machine
-from gemm.explain.predict import predict_gemm, prediction_rows, simulate_gemm, simulate_micro
+from gemm.explain.predict import predict_gemm, prediction_rows, simulate_micro, steady_cycles
+from gemm.explain.relief import relief
 from gemm.explain.roofline import roofline
 from gemm.variants import Kernel, Schedule, Wait
 from micro.layout import layout
@@ -42,6 +43,8 @@ def test_a_pass_of_the_gemm(variant: str, arch: int) -> None:
     assert (program.count("copy"), program.count("commit"), program.count("barrier")) == (4 * tiles, tiles, tiles)
     assert program.wavefronts == (WAVEFRONTS[variant] + 8) * program.ksteps
     assert {op.argument for op in program.ops if op.kind == "wait"} == {1}
+    # A's rows are half a line each, 8 to a copy; those of natural B are two lines, 2 rows to a copy.
+    assert {op.lines for op in program.ops if op.kind == "copy"} == {8.0 if variant in ("A2", "A2L") else 6.0}
 
 
 def test_other_builds_are_other_programs() -> None:
@@ -75,9 +78,9 @@ def test_a_faster_l2_does_not_help_a_gemm_that_the_port_binds_but_a_slow_one_hur
 
     kernel, base = Kernel("A3"), machine(90)
     slow = replace(base, l2_bytes_per_clk=10)
-    assert simulate_gemm(kernel, slow, 2).cycles_per_kstep > 1024 / 10 * 0.95
+    assert steady_cycles(kernel, slow, 2) > 1024 / 10 * 0.95
     fast = replace(base, l2_bytes_per_clk=400)
-    assert simulate_gemm(kernel, fast, 2).cycles_per_kstep > 32
+    assert steady_cycles(kernel, fast, 2) > 32
 
 
 def test_a_wave_more_costs_a_wave() -> None:
@@ -86,6 +89,17 @@ def test_a_wave_more_costs_a_wave() -> None:
     two = predict_gemm(kernel, sm90, blocks_per_sm=2, shape=(128 * 265, 128, 1024))
     assert (one.waves, two.waves) == (1, 2)
     assert two.cycles > 1.4 * one.cycles
+
+
+def test_relief_names_the_resource_that_binds() -> None:
+    """mma alone: the tensor cores. Load-only: the port for ldmatrix, and nothing but it."""
+    mma = relief(machine(90), lambda m: simulate_micro("A3", "mma", m, 2).cycles_per_kstep)
+    assert next(iter(mma)) == "tensor"
+    assert mma["tensor"] > 25  # then operand reads bind, or there would be half
+    assert abs(mma["port"]) < 1
+    load = relief(machine(90), lambda m: simulate_micro("A3", "load", m, 2).cycles_per_kstep)
+    assert next(iter(load)) == "port"
+    assert abs(load["tensor"]) < 1
 
 
 def test_without_records_rows_are_predictions_only() -> None:

@@ -11,6 +11,7 @@ import pytest
 from gemm.explain.attribution import attribute, attribution_rows
 from gemm.explain.evidence import Evidence, gather
 from gemm.explain.figures import machine_for
+from gemm.explain.fit import fit_rows
 from gemm.explain.guide import Reading, Situation, read_pair, read_time
 from gemm.explain.machine import machine
 from gemm.explain.predict import prediction_rows
@@ -42,6 +43,25 @@ def test_situations(ceilings: dict[str, float], situation: Situation) -> None:
     assert any(word in found.rule for word in ("highest ceiling", "below its own"))
 
 
+@pytest.mark.parametrize(
+    ("relief", "situation"),
+    [
+        ({"port": 20.0, "issue": 8.0, "tensor": 1.0, "L2": -2.0}, Situation.PORT),
+        ({"port": 9.0, "issue": 8.0, "tensor": 1.0, "L2": 0.0}, Situation.NOT_RESOLVED),  # no clear lead
+        ({"port": 4.0, "issue": 0.0, "tensor": 0.0, "L2": 0.0}, Situation.NOT_RESOLVED),  # too little
+    ],
+)
+def test_where_no_ceiling_explains_the_time_relief_decides(relief: dict[str, float], situation: Situation) -> None:
+    found = read_time(level(60.0), {"tensor": 24.0, "port": 32.0}, relief)
+    assert found.situation is situation
+    assert "twice as fast" in found.rule
+
+
+def test_fit_needs_load_mma_of_every_variant() -> None:
+    with pytest.raises(UserError, match="A2L"):
+        fit_rows(made.evidence(micro_record=made.micro(A1_both=40.0, A2_both=34.0, A3_both=26.0)), 90)
+
+
 def test_without_an_interval_nothing_is_resolved() -> None:
     bare = Level(32.0, math.nan, math.nan, 0.95, 1, "processes")
     assert read_time(bare, {"tensor": 32.0}).situation is Situation.NOT_RESOLVED
@@ -70,13 +90,13 @@ def test_pairs(effect: tuple[float, float, float] | None, a: Reading, b: Reading
 def test_a_record_is_read_from_end_to_end() -> None:
     found = made.evidence(
         micro_record=made.micro(A1_load=32.1, A3_load=24.1, A1_both=33.0, A3_both=33.0, mma=32.0),
-        gemms=(made.gemm(A1=41.0, A2=33.0, A2L=33.0, A3=33.0),),
+        gemms=(made.gemm(A1=45.0, A2=41.0, A2L=33.0, A3=33.0),),
         stream=made.stream(60, 60),
     )
     read = {name: reading.situation for name, _, reading in readings(90, found)}
     assert read["micro A3:load+mma, 2 blocks/SM"] is Situation.TENSOR
-    assert read["gemm A1"] is Situation.PORT
-    assert read["gemm A1 against A3"] is Situation.PORT
+    assert read["gemm A1"] is read["gemm A1 against A3"] is Situation.ISSUE
+    assert read["gemm A3"] is Situation.PORT
     assert readings(80, found) == []
 
 
@@ -108,25 +128,31 @@ def test_errors_are_those_of_predicted_against_measured() -> None:
 @pytest.mark.cuda_build
 def test_parts_add_up_to_the_total() -> None:
     found = made.evidence(
-        micro_record=made.micro(A1_both=36.0, A2_both=26.0, mma=24.0), gemms=(made.gemm(A1=50.0, A2=40.0),),
+        micro_record=made.micro(A1_both=36.0, A2_both=26.0, A2L_both=25.0, A3_both=25.0, mma=24.0),
+        gemms=(made.gemm(A1=50.0, A2=44.0, A2L=43.0, A3=40.0),),
         stream=made.stream(),
-    )  # fmt: skip
+    )
     parts = {part.name: part for part in attribute("A1", "A2", 90, found)}
-    assert parts["total"].cycles == pytest.approx(10, rel=1e-3)
+    assert parts["total"].cycles == pytest.approx(6, rel=1e-3)
     assert parts["read path"].cycles == pytest.approx(10, rel=1e-3)
+    assert parts["global→shared form"].cycles == pytest.approx(-3, rel=1e-2)  # what A2L costs more than A3
     assert parts["residency"].cycles == 0
-    assert sum(p.cycles for name, p in parts.items() if name != "total") == pytest.approx(parts["total"].cycles)
-    assert parts["unexplained"].half_width >= parts["total"].half_width > 0
+    assert parts["unexplained"].cycles == pytest.approx(-1, abs=0.05)
+    assert sum(p.cycles for p in parts.values() if p.counts) == pytest.approx(2 * parts["total"].cycles)
+    assert parts["unexplained"].half_width > parts["total"].half_width > 0
+    assert attribute("A2", "A2L", 90, found)[2].cycles == 0  # one form
 
 
 @pytest.mark.cuda_build
-def test_the_form_counts_only_where_copies_differ_and_bind() -> None:
+def test_without_its_pair_the_form_is_simulated_and_counts_only_where_copies_bind() -> None:
     def form(natural: float, transposed: float) -> float:
-        found = made.evidence(gemms=(made.gemm(A3=60.0, A2L=60.0),), stream=made.stream(natural, transposed))
-        return {part.name: part.cycles for part in attribute("A2L", "A3", 90, found)}["global→shared form"]
+        found = made.evidence(gemms=(made.gemm(A1=60.0, A2=60.0),), stream=made.stream(natural, transposed))
+        part = next(part for part in attribute("A2", "A1", 90, found) if part.name == "global→shared form")
+        assert part.source == "simulated"
+        return part.cycles
 
-    assert form(40, 40) == pytest.approx(0, abs=0.5)  # rates differ by their noise, schedules with them
-    assert form(40, 15) > 10  # A2L's copies are slower and bind it
+    assert 0 < form(40, 40) < 8  # lines alone
+    assert form(40, 15) > 10  # transposed copies are slower and bind it
 
 
 @pytest.mark.cuda_build
@@ -153,6 +179,14 @@ def test_records_of_two_gpus_are_refused(tmp_path: Path) -> None:
         gather([tmp_path], named=True)
     one = gather([tmp_path / "b.jsonl"], named=True)
     assert (one.arch, one.sm_count, one.device) == (80, 108, "Other GPU")
+
+
+def test_the_record_with_the_fewest_other_arms_speaks() -> None:
+    wide, narrow = made.gemm(A1=50.0, A3=40.0, A2=45.0, A2L=42.0), made.gemm(A1=51.0, A3=41.0)
+    found = made.evidence(gemms=(wide, narrow))
+    assert found.gemm_record("A1", "A3") is narrow
+    assert found.gemm_record("A2", "A3") is wide
+    assert found.gemm_record("A1", "A3", shape=(128, 128, 32)) is None
 
 
 def test_newer_records_win(tmp_path: Path) -> None:

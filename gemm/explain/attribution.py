@@ -1,10 +1,10 @@
 """How much of a GEMM difference is the read path, residency, the global-to-shared form, and how much is left?
 
-In SM cycles per warp k-step, for a declared pair a, b: total = G(a) − G(b), measured. Read path = T(a) − T(b) of the
-micro-benchmark at the same residency, measured. Beyond it the simulator says what the read path costs more under
-barriers and copies. Form: the simulated cost of the slower copies. Residency: the simulated cost of fewer blocks. The
-trap: parts from different records are independent, so their half-widths add in squares; a simulated part has no
-interval and says so.
+In SM cycles per warp k-step, for a declared pair a, b: total = G(a) − G(b). Read path = T(a) − T(b) of the micro-
+benchmark at the same residency. Form (natural against transposed B): what G(A2L) − G(A3) holds beyond its read path,
+since that pair differs in nothing else. Residency: the simulated cost of fewer blocks. What is left is what the GEMM
+hides (negative) or adds (positive); the simulated total stands below as a check. The trap: parts of different records
+are independent, so their half-widths add in squares; a simulated part has no interval and says so.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from typing import Any
 
 from gemm.explain.evidence import Evidence
 from gemm.explain.figures import machine_for
-from gemm.explain.predict import simulate_gemm
+from gemm.explain.predict import predict_gemm, steady_cycles
 from gemm.variants import LADDER_PAIRS, Kernel
 from micro.arm_names import Work
+from micro.variants import VARIANTS, BLayout
 from stats.levels import Level
+from stats.records import Record
 from stats.tables import Column
 
 __all__ = ["COLUMNS", "Part", "attribute", "attribution_rows"]
@@ -31,16 +33,18 @@ COLUMNS = [
     Column("percent_of_b", "of b's time %", "+.1f"),
     Column("source", "from", align="left"),
 ]
+_FORM_PAIR = ("A2L", "A3")  # transposed, natural: the same instructions on either layout
 
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a difference; ``half_width`` nan where it is simulated."""
+    """One part of a difference; ``half_width`` nan where it is simulated. ``counts``: it is taken off the total."""
 
     name: str
     cycles: float
     half_width: float
     source: str
+    counts: bool = True
 
     def text(self) -> str:
         """``+9.41 ±0.02``, or the bare figure of a simulation."""
@@ -48,64 +52,102 @@ class Part:
         return bare if math.isnan(self.half_width) else f"{bare} ±{self.half_width:.2f}"
 
 
-def _difference(a: Level, b: Level) -> tuple[float, float]:
-    return a.mean - b.mean, math.hypot(a.half_width, b.half_width)
+@dataclass(frozen=True)
+class _Pair:
+    """A pair on one architecture, with the record that holds both arms and the residency they share."""
+
+    a: str
+    b: str
+    arch: int
+    evidence: Evidence
+    record: Record
+
+    @property
+    def blocks(self) -> int:
+        return min(self.evidence.resident_blocks(Kernel(name)) for name in (self.a, self.b))
+
+    def simulated(self, variant: str, blocks: int) -> float:
+        return steady_cycles(Kernel(variant), machine_for(self.arch, self.evidence, variant=variant), blocks)
+
+    def total(self, a: str, b: str) -> Part | None:
+        return _difference(
+            "total", self.evidence.gemm_level(a, self.record), self.evidence.gemm_level(b, self.record), "GEMM record"
+        )
+
+    def read_path(self, a: str, b: str) -> Part | None:
+        level_a, level_b = (self.evidence.micro_level(name, Work.LOAD_MMA, self.blocks) for name in (a, b))
+        return _difference("read path", level_a, level_b, "micro load+mma")
+
+    def form(self) -> Part:
+        sign = int(VARIANTS[self.a].b_layout is BLayout.TRANSPOSED) - int(
+            VARIANTS[self.b].b_layout is BLayout.TRANSPOSED
+        )
+        name = "global→shared form"
+        if sign == 0:
+            return Part(name, 0.0, 0.0, "the same form")
+        whole, read = self.total(*_FORM_PAIR), self.read_path(*_FORM_PAIR)
+        if whole and read:
+            half = math.hypot(whole.half_width, read.half_width)
+            return Part(
+                name, sign * (whole.cycles - read.cycles), half, f"{' − '.join(_FORM_PAIR)} beyond its read path"
+            )
+        own = machine_for(self.arch, self.evidence, variant=self.a)
+        other = machine_for(self.arch, self.evidence, variant=self.b)
+        with_other = steady_cycles(Kernel(self.a), other, self.blocks, self.b)
+        return Part(name, steady_cycles(Kernel(self.a), own, self.blocks) - with_other, math.nan, "simulated")
+
+    def residency(self) -> Part:
+        resident = [self.evidence.resident_blocks(Kernel(name)) for name in (self.a, self.b)]
+        if resident[0] == resident[1]:
+            return Part("residency", 0.0, 0.0, f"{resident[0]} blocks per SM in both")
+        cost = [
+            self.simulated(v, own) - self.simulated(v, self.blocks)
+            for v, own in zip((self.a, self.b), resident, strict=True)
+        ]
+        return Part(
+            "residency", cost[0] - cost[1], math.nan, f"simulated, {resident[0]} and {resident[1]} blocks per SM"
+        )
+
+
+def _difference(name: str, a: Level | None, b: Level | None, source: str) -> Part | None:
+    return Part(name, a.mean - b.mean, math.hypot(a.half_width, b.half_width), source) if a and b else None
 
 
 def attribute(a: str, b: str, arch: int, evidence: Evidence) -> list[Part]:
-    """Parts of the difference of two variants, the total first and what is unexplained last.
+    """Parts of the difference of two variants: total, read path, form, residency, what is left, the simulated total.
 
-    Empty where no record holds both arms of the GEMM. The read path is measured where the micro records hold T of both
-    at this residency, else simulated. Intervals are 95 %, the larger of independent half-widths added in squares.
+    Empty where no record of sm_``arch`` holds both arms of the GEMM. Without micro records the read path is simulated.
+    Half-widths are of 95 % intervals; independent ones add in squares.
     """
     record = evidence.gemm_record(a, b)
     if evidence.arch != arch or record is None:
         return []
-    level_a, level_b = evidence.gemm_level(a, record), evidence.gemm_level(b, record)
-    if level_a is None or level_b is None:
+    pair = _Pair(a, b, arch, evidence, record)
+    total = pair.total(a, b)
+    if total is None:
         return []
-    kernel_a, kernel_b = Kernel(a), Kernel(b)
-    blocks_a, blocks_b = evidence.resident_blocks(kernel_a), evidence.resident_blocks(kernel_b)
-    common = min(blocks_a, blocks_b)
-    machine_a = machine_for(arch, evidence, variant=a, blocks=common)
-    machine_b = machine_for(arch, evidence, variant=b, blocks=common)
-
-    total, total_half = _difference(level_a, level_b)
-    parts = [Part("total", total, total_half, "GEMM record")]
-
-    micro_a = evidence.micro_level(a, Work.LOAD_MMA, common)
-    micro_b = evidence.micro_level(b, Work.LOAD_MMA, common)
-    # Same copies for both, so that only the read path differs.
-    same_copies = (
-        simulate_gemm(kernel_a, machine_b, common).cycles_per_kstep
-        - simulate_gemm(kernel_b, machine_b, common).cycles_per_kstep
-    )
-    if micro_a and micro_b:
-        read, half = _difference(micro_a, micro_b)
-        parts.append(Part("read path", read, half, "micro load+mma"))
-        parts.append(
-            Part("read path under copies and barriers", same_copies - read, math.nan, "simulated GEMM − micro load+mma")
+    machines = {name: machine_for(arch, evidence, variant=name) for name in (a, b)}
+    read = pair.read_path(a, b)
+    if read is None:
+        simulated = steady_cycles(Kernel(a), machines[b], pair.blocks, b) - steady_cycles(
+            Kernel(b), machines[b], pair.blocks, b
         )
-    else:
-        parts.append(Part("read path", same_copies, math.nan, "simulated GEMM"))
-    form = (
-        simulate_gemm(kernel_a, machine_a, common).cycles_per_kstep
-        - simulate_gemm(kernel_a, machine_b, common).cycles_per_kstep
-    )
-    parts.append(Part("global→shared form", form, math.nan, "simulated, copy rates of the stream run"))
-    residency = 0.0
-    for sign, kernel, machine, blocks in ((1, kernel_a, machine_a, blocks_a), (-1, kernel_b, machine_b, blocks_b)):
-        if blocks != common:
-            residency += sign * (
-                simulate_gemm(kernel, machine, blocks).cycles_per_kstep
-                - simulate_gemm(kernel, machine, common).cycles_per_kstep
-            )
-    source = "equal residency" if blocks_a == blocks_b else "simulated"
-    parts.append(Part("residency", residency, 0.0 if blocks_a == blocks_b else math.nan, source))
-    left = total - sum(part.cycles for part in parts[1:])
-    halves = [part.half_width for part in parts if not math.isnan(part.half_width)]
-    parts.append(Part("unexplained", left, math.hypot(*halves), "total − parts"))
-    return parts
+        read = Part("read path", simulated, math.nan, "simulated GEMM with the copies of b")
+    parts = [read, pair.form(), pair.residency()]
+    halves = [part.half_width for part in (total, *parts) if not math.isnan(part.half_width)]
+    left = total.cycles - sum(part.cycles for part in parts)
+    predicted = [
+        predict_gemm(
+            Kernel(name), machines[name], blocks_per_sm=evidence.resident_blocks(Kernel(name))
+        ).cycles_per_kstep
+        for name in (a, b)
+    ]
+    return [
+        total,
+        *parts,
+        Part("unexplained", left, math.hypot(*halves), "total − parts: hidden (−) or added (+) by the GEMM"),
+        Part("simulated total", predicted[0] - predicted[1], math.nan, "prediction of both, as a check", counts=False),
+    ]
 
 
 def attribution_rows(arch: int, evidence: Evidence) -> list[dict[str, Any]]:

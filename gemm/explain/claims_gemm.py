@@ -7,6 +7,7 @@ is equally slow in all variants hides the read path without proving that it cost
 
 from __future__ import annotations
 
+from gemm.explain.counts import counts_as_predicted
 from gemm.explain.effects import effect
 from gemm.explain.evidence import Evidence
 from gemm.explain.figures import machine_for
@@ -162,19 +163,11 @@ def claim_12(evidence: Evidence) -> ClaimResult:
     for path, data in evidence.counters:
         drafts = data.get("drafts", [])
         absent = [row["name"] for row in drafts if not row["exists"]]
-        counted, off = 0, []
-        for metric in data.get("metrics", []):
-            for launch in data.get("launches", []):
-                value = launch.get("counted", {}).get(metric["key"])
-                expected = [part.get(metric["predicted"]) for part in launch.get("predicted", {}).values()]
-                if metric["predicted"] is None or value is None or not any(e is not None for e in expected):
-                    continue
-                counted += 1
-                if value != sum(e or 0 for e in expected):
-                    off.append(f"{launch['arm']} {metric['key']}")
+        agree, off = counts_as_predicted(data)
         present = ", ".join(row["name"] for row in drafts if row["exists"]) or "none"
-        agree = f"{counted - len(off)} of {counted} counts as predicted"
-        figure = f"exist: {present}; absent: {', '.join(absent) or 'none'}; {agree}"
+        counts = f"{agree} of {agree + len(off)} counts within 1 % of what the kernels had to show"
+        others = f" (not: {', '.join(sorted(set(off)))})" if off else ""
+        figure = f"exist: {present}; absent: {', '.join(absent) or 'none'}; {counts}{others}"
         verdict = Verdict.REFUTED if absent else Verdict.CONFIRMED if drafts else Verdict.NOT_TESTABLE
         device = data.get("device", {}).get("name", "unknown device")
         findings.append(Finding(device, "measured", verdict, figure, command, path.name))

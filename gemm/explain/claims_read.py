@@ -7,6 +7,7 @@ of wavefronts, which lanes that share a word do not raise, so lanes per bank mus
 
 from __future__ import annotations
 
+from gemm.explain.counts import conflicts_per_kstep
 from gemm.explain.evidence import Evidence
 from gemm.explain.finding import A100, ClaimResult, Finding, Verdict, place, record_name, result_of, untestable
 from gemm.explain.kernels import gemm_program, micro_program
@@ -184,6 +185,13 @@ def claim_6(evidence: Evidence) -> ClaimResult:
         findings.append(Finding(place(evidence), "measured", verdict, figure, MICRO, record_name(evidence.micro[2])))
     else:
         findings.append(untestable(place(evidence), "measured", "no micro record holds A1:load and A2:load", MICRO))
+    for path, data in evidence.counters:
+        on, off = conflicts_per_kstep(data, "A1:load"), conflicts_per_kstep(data, "A1/noswz:load")
+        if on is not None and off is not None:
+            verdict = Verdict.CONFIRMED if on > (a1.total - a2.total) / 2 else Verdict.REFUTED
+            figure = f"counted bank conflicts of A1 per warp k-step: {on:.2f} with the swizzle, {off:.2f} without"
+            device = data.get("device", {}).get("name", "unknown device")
+            findings.append(Finding(device, "measured", verdict, figure, "micro-bench counters", path.name))
     return result_of(6, findings)
 
 

@@ -80,13 +80,15 @@ class Evidence:
         return _level(self.instructions, arm, lambda cell: float(cell.values.get("cycles_per_instruction", math.nan)))
 
     def gemm_record(self, *arms: str, shape: tuple[int, int, int] = (4096, 4096, 4096)) -> Record | None:
-        """The newest hot-L2 GEMM record of this shape that holds all these arms."""
-        for record in self.gemm:
-            workload = record.header.workload
-            same = tuple(workload.get(key) for key in "mnk") == shape and record.header.l2_mode == "hot"
-            if same and set(arms) <= {cell.arm for cell in record.cells}:
-                return record
-        return None
+        """The hot-L2 GEMM record of this shape that holds all these arms and few others; of equals the newest."""
+        fitting = [
+            record
+            for record in self.gemm
+            if tuple(record.header.workload.get(key) for key in "mnk") == shape
+            and record.header.l2_mode == "hot"
+            and set(arms) <= {cell.arm for cell in record.cells}
+        ]
+        return min(fitting, key=lambda record: len(record.header.arms), default=None)
 
     def gemm_level(self, arm: str, record: Record | None = None) -> Level | None:
         """SM cycles per warp k-step of a GEMM arm, waves and epilogue included."""

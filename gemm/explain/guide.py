@@ -7,7 +7,7 @@ The trap: "hidden" is claimed only where an interval allows it, so an arm withou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -18,6 +18,7 @@ from stats.tables import Column
 __all__ = ["COLUMNS", "EXPLAINS", "Reading", "Situation", "guide_rows", "read_pair", "read_time"]
 
 EXPLAINS = 0.90  # share of a time that a ceiling must reach to explain it
+RELIEF_PERCENT, RELIEF_LEAD = 5.0, 1.5  # what a resource twice as fast must save, and how far ahead of the next
 COLUMNS = [
     Column("arm", "arm or pair", align="left"),
     Column("measured", "measured"),
@@ -47,11 +48,15 @@ class Reading:
     rule: str
 
 
-def read_time(measured: Level | None, ceilings: dict[str, float]) -> Reading:
+def read_time(
+    measured: Level | None, ceilings: Mapping[str, float], relief: Mapping[str, float] | None = None
+) -> Reading:
     """The situation of a time from its ceilings (tensor, port, issue, L2; all in the unit of ``measured``).
 
-    The ceiling that is the highest must reach EXPLAINS of the upper end of the interval; the time's lower end must not
-    lie more than 2 % below it, for then the ceiling itself is wrong.
+    The highest ceiling must reach EXPLAINS of the upper end of the interval; the time's lower end must not lie more
+    than 2 % below it, for then the ceiling itself is wrong. Where no ceiling explains the time, ``relief`` (per cent
+    that each resource would save in the simulator if it were twice as fast) decides: at least RELIEF_PERCENT, and
+    RELIEF_LEAD times the next.
     """
     if measured is None or measured.half_width != measured.half_width:
         return Reading(Situation.NOT_RESOLVED, "no interval: fewer than two processes or batches")
@@ -63,12 +68,15 @@ def read_time(measured: Level | None, ceilings: dict[str, float]) -> Reading:
     share = cycles / measured.high
     if share >= EXPLAINS:
         return Reading(_OF[name], f"{name} {cycles:.2f} is the highest ceiling and {100 * share:.0f} % of the time")
-    listed = ", ".join(f"{key} {value:.2f}" for key, value in sorted(ceilings.items(), key=lambda i: -i[1]))
-    return Reading(
-        Situation.NOT_RESOLVED,
-        f"the highest ceiling is {100 * share:.0f} % of the time, below {100 * EXPLAINS:.0f} % ({listed}): "
-        "latency and barriers, or what no ceiling here counts",
-    )
+    unexplained = f"the highest ceiling, {name} {cycles:.2f}, is {100 * share:.0f} % of the time"
+    if not relief:
+        return Reading(Situation.NOT_RESOLVED, f"{unexplained}: latency and barriers, or what no ceiling here counts")
+    ranked = sorted(relief.items(), key=lambda item: -item[1])
+    listed = ", ".join(f"{key} {saved:.0f} %" for key, saved in ranked)
+    (first, most), (_, next_most) = ranked[:2]
+    clear = most >= RELIEF_PERCENT and most >= RELIEF_LEAD * max(next_most, 0.0)
+    said = f"{unexplained}; twice as fast would save, simulated: {listed}"
+    return Reading(_OF[first] if clear else Situation.NOT_RESOLVED, said)
 
 
 def read_pair(effect: tuple[float, float, float] | None, a: Reading, b: Reading, margin_percent: float) -> Reading:

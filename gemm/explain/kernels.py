@@ -26,10 +26,12 @@ from micro.loops import main_loop
 from micro.sass import Function, Instruction, SassError
 from micro.variants import VARIANTS, Variant
 
-__all__ = ["WORKS", "gemm_program", "micro_program"]
+__all__ = ["WORKS", "copy_lines", "gemm_program", "micro_program"]
 
 WORKS = ("load", "load+mma", "mma")  # in the order of Work in micro.cu
 _FORMS = {"ld.shared.b32": "LDS", "ld.shared.b16": "LDS.U16", "ldmatrix.x4": "LDSM.4"}
+
+_WARP, _LINE_BYTES, _ELEMENT_BYTES = 32, 128, 2
 
 _Compiled = tuple[Function, dict[int, Control]]
 
@@ -42,6 +44,24 @@ def _forms(variant: Variant, swizzle: bool) -> Mapping[str, int]:
         if found.setdefault(form, cost) != cost:
             raise SassError(f"{variant.name}: loads of form {form} take {found[form]} and {cost} wavefronts")
     return found
+
+
+def copy_lines(variant: Variant) -> float:
+    """128-byte lines of global memory that a warp-wide copy touches: the mean over the copies of a tile.
+
+    A row of A's tile is 64 bytes of one line; natural B's rows are two lines each. Rows start at multiples of 64 bytes.
+    """
+    where = layout()
+    sizes = where.constants
+    counts = []
+    for chunks, coord in (
+        (sizes.a_chunks, where.a_chunk),
+        (sizes.b_chunks, functools.partial(where.b_chunk, variant.b_layout)),
+    ):
+        for first in range(0, chunks, _WARP):
+            at = [coord(chunk) for chunk in range(first, first + _WARP)]
+            counts.append(len({(row, _ELEMENT_BYTES * column // _LINE_BYTES) for row, column in at}))
+    return sum(counts) / len(counts)
 
 
 def _form_of(instruction: Instruction) -> str:
@@ -77,7 +97,7 @@ def _program(name: str, compiled: _Compiled, variant: Variant, swizzle: bool, *,
         return instruction.guard != "!PT" and instruction.base in (("LDS", "LDSM") if loads_only else ("HMMA",))
 
     loop = main_loop(function, holds, "a load" if loads_only else "an mma")
-    ops = to_ops(steady_pass(loop), controls, costs.of)
+    ops = to_ops(steady_pass(loop), controls, costs.of, copy_lines(variant))
     counted = sum(op.kind == ("load" if loads_only else "mma") for op in ops)
     per_kstep = len(kstep_wavefronts(variant, swizzle).loads) if loads_only else sizes.m_fragments * sizes.n_fragments
     if not counted or counted % per_kstep:

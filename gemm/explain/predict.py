@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gemm.explain.evidence import Evidence, warp_ksteps_per_sm
 from gemm.explain.figures import machine_for
-from gemm.explain.kernels import WORKS, gemm_program, micro_program
+from gemm.explain.kernels import WORKS, copy_lines, gemm_program, micro_program
 from gemm.explain.machine import Machine
 from gemm.explain.simulate import Simulation, simulate
 from gemm.variants import Kernel
@@ -23,10 +23,19 @@ from micro.layout import layout
 from micro.variants import VARIANTS
 from stats.tables import Column
 
-__all__ = ["COLUMNS", "GemmPrediction", "predict_gemm", "prediction_rows", "simulate_gemm", "simulate_micro"]
+__all__ = [
+    "COLUMNS",
+    "GemmPrediction",
+    "predict_gemm",
+    "prediction_rows",
+    "simulate_gemm",
+    "simulate_micro",
+    "steady_cycles",
+]
 
 SHAPE = (4096, 4096, 4096)
 _C_BYTES = 2
+START_CYCLES = (0.0, 100.0, 200.0, 300.0)  # of the second block after the first, spread over a tile
 COLUMNS = [
     Column("arch", "sm", "d"),
     Column("figure", "figure", align="left"),
@@ -46,10 +55,29 @@ def simulate_micro(variant: str, work: str, machine: Machine, blocks: int, swizz
     return simulate(micro_program(variant, work, machine.arch, swizzle), machine, blocks=blocks)
 
 
-@functools.lru_cache(maxsize=256)
-def simulate_gemm(kernel: Kernel, machine: Machine, blocks: int) -> Simulation:
-    """The GEMM's steady pass on one SM."""
-    return simulate(gemm_program(kernel, machine.arch), machine, blocks=blocks, loops=16)
+@functools.lru_cache(maxsize=512)
+def simulate_gemm(
+    kernel: Kernel, machine: Machine, blocks: int, copies_of: str | None = None, starts: int = len(START_CYCLES)
+) -> tuple[Simulation, ...]:
+    """The GEMM's steady pass on one SM, once for each of the first ``starts`` START_CYCLES between its blocks.
+
+    ``copies_of``: with the lines that the copies of this variant touch, instead of its own.
+    """
+    program = gemm_program(kernel, machine.arch)
+    if copies_of is not None:
+        lines = copy_lines(VARIANTS[copies_of])
+        ops = (replace(op, lines=lines) if op.kind in ("copy", "global") else op for op in program.ops)
+        program = replace(program, ops=tuple(ops))
+    chosen = START_CYCLES[: starts if blocks > 1 else 1]
+    return tuple(simulate(program, machine, blocks=blocks, stagger_cycles=start) for start in chosen)
+
+
+def steady_cycles(
+    kernel: Kernel, machine: Machine, blocks: int, copies_of: str | None = None, *, starts: int = len(START_CYCLES)
+) -> float:
+    """SM cycles per warp k-step of the steady pass, the mean over the starts: where blocks meet is chance."""
+    runs = simulate_gemm(kernel, machine, blocks, copies_of, starts)
+    return sum(run.cycles_per_kstep for run in runs) / len(runs)
 
 
 @dataclass(frozen=True)
@@ -57,7 +85,7 @@ class GemmPrediction:
     """One launch: SM cycles in all, and per warp k-step as a record's are counted."""
 
     kernel: Kernel
-    steady: Simulation
+    steady_cycles_per_kstep: float
     waves: int
     cycles: float
     cycles_per_kstep: float
@@ -73,15 +101,15 @@ def predict_gemm(
     at_once = machine.sm_count * blocks_per_sm
     full, left = divmod(blocks, at_once)
     in_waves = [blocks_per_sm] * full + ([math.ceil(left / machine.sm_count)] if left else [])
-    steady = simulate_gemm(kernel, machine, blocks_per_sm)
     cycles = 0.0
     for resident in in_waves:
-        run = steady if resident == blocks_per_sm else simulate_gemm(kernel, machine, resident)
+        per_kstep = steady_cycles(kernel, machine, resident)
         start = machine.l2_latency_cycles + resident * sizes.stage_bytes / machine.l2_bytes_per_clk
         end = resident * sizes.bm * sizes.bn * _C_BYTES / machine.l2_bytes_per_clk
-        cycles += k // sizes.mma_k * sizes.warps * resident * run.cycles_per_kstep + start + end
-    per_kstep = cycles / warp_ksteps_per_sm(m, n, k, machine.sm_count)
-    return GemmPrediction(kernel, steady, len(in_waves), cycles, per_kstep)
+        cycles += k // sizes.mma_k * sizes.warps * resident * per_kstep + start + end
+    mean = cycles / warp_ksteps_per_sm(m, n, k, machine.sm_count)
+    steady = steady_cycles(kernel, machine, blocks_per_sm)
+    return GemmPrediction(kernel, steady, len(in_waves), cycles, mean)
 
 
 def _row(arch: int, figure: str, arm: str, blocks: int, predicted: float, measured: Any) -> dict[str, Any]:

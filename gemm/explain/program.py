@@ -79,8 +79,8 @@ def decode_control(upper_word: int) -> Control:
 class Op:
     """One instruction as the simulator sees it.
 
-    ``wavefronts`` of shared-memory traffic (loads, stores, copies); ``argument``: scoreboard and pending groups of a
-    wait, bytes of a copy; ``latency_cycles``: extra latency class of "other", else unused.
+    ``wavefronts`` of shared-memory traffic (loads, stores, copies); ``argument``: groups that a wait leaves pending;
+    ``lines``: 128-byte lines of global memory that a copy touches.
     """
 
     kind: OpKind
@@ -90,6 +90,7 @@ class Op:
     waits_for: tuple[int, ...] = ()
     wavefronts: int = 0
     argument: int = 0
+    lines: float = 0
     text: str = ""
 
 
@@ -191,8 +192,12 @@ def to_ops(
     instructions: Sequence[Instruction],
     controls: dict[int, Control],
     wavefronts_of: Callable[[Instruction], int],
+    copy_lines: float = 0,
 ) -> tuple[Op, ...]:
-    """Instructions of a loop in the order they run, with ``wavefronts_of`` each access to shared memory."""
+    """Instructions of a loop in the order they run, with ``wavefronts_of`` each access to shared memory.
+
+    ``copy_lines``: lines of global memory that a warp-wide copy touches, the mean over the copies of a tile.
+    """
     ops = []
     for instruction in instructions:
         bits, kind = controls[instruction.address], _kind(instruction)
@@ -205,6 +210,7 @@ def to_ops(
                 waits_for=bits.waits_for,
                 wavefronts=wavefronts_of(instruction) if kind in ("load", "store", "copy") else 0,
                 argument=_pending(instruction) if kind == "wait" else 0,
+                lines=copy_lines if kind in ("copy", "global") else 0,
                 text=f"{instruction.opcode} {', '.join(instruction.operands)}",
             )
         )

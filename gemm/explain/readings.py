@@ -1,20 +1,25 @@
 """Which arms and pairs of the records can be read, and against which ceilings each?
 
-Micro load+mma: tensor (M), port (L), issue. GEMM: tensor, port with the copies, L2, issue. Pairs: those of the ladder.
-The stream run has its own table. The trap: a ceiling and the time that it explains must come from the same residency.
+Micro load+mma: tensor (M), port (L), issue. GEMM: tensor, port with the copies, L2, issue. Pairs: those of the
+ladder. The stream run has its own table. The trap: a ceiling and the time that it explains must come from the same
+residency.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 from gemm.explain.effects import effect
 from gemm.explain.evidence import Evidence
+from gemm.explain.figures import machine_for
 from gemm.explain.guide import Reading, read_pair, read_time
 from gemm.explain.kernels import micro_program
-from gemm.explain.machine import SUB_PARTITIONS
-from gemm.explain.roofline import roofline
+from gemm.explain.machine import Machine
+from gemm.explain.predict import simulate_micro
+from gemm.explain.relief import relief
+from gemm.explain.roofline import issue_ceiling, roofline
 from gemm.variants import LADDER_PAIRS, Kernel
 from micro.arm_names import Work
 from micro.variants import VARIANTS
@@ -32,6 +37,10 @@ STREAM_COLUMNS = [
 ]
 
 
+def _micro_cycles(variant: str, blocks: int, machine: Machine) -> float:
+    return simulate_micro(variant, "load+mma", machine, blocks).cycles_per_kstep
+
+
 def readings(arch: int, evidence: Evidence) -> list[tuple[str, Level | None, Reading]]:
     """(name, measured level, reading) for load+mma arms, GEMM arms and the ladder's pairs in records of sm_``arch``."""
     if evidence.arch != arch:
@@ -43,16 +52,17 @@ def readings(arch: int, evidence: Evidence) -> list[tuple[str, Level | None, Rea
             load = evidence.micro_level(variant, Work.LOAD, blocks)
             mma = evidence.micro_level(variant, Work.MMA, blocks)
             if both and load and mma:
-                program = micro_program(variant, "load+mma", arch)
-                issue = len(program.ops) / program.ksteps / SUB_PARTITIONS
+                machine = machine_for(arch, evidence, variant=variant, blocks=blocks)
+                issue = issue_ceiling(micro_program(variant, "load+mma", arch), machine).cycles
                 ceilings = {"tensor": mma.mean, "port": load.mean, "issue": issue}
-                found.append((f"micro {variant}:load+mma, {blocks} blocks/SM", both, read_time(both, ceilings)))
+                reading = read_time(both, ceilings, relief(machine, functools.partial(_micro_cycles, variant, blocks)))
+                found.append((f"micro {variant}:load+mma, {blocks} blocks/SM", both, reading))
     read: dict[str, Reading] = {}
     for variant in VARIANTS:
         level = evidence.gemm_level(variant)
         if level:
-            ceilings = {c.name: c.cycles for c in roofline(Kernel(variant), arch, evidence).ceilings}
-            read[variant] = read_time(level, ceilings)
+            roof = roofline(Kernel(variant), arch, evidence)
+            read[variant] = read_time(level, {c.name: c.cycles for c in roof.ceilings}, roof.relief)
             found.append((f"gemm {variant}", level, read[variant]))
     for a, b in LADDER_PAIRS:
         record = evidence.gemm_record(a, b)

@@ -1,9 +1,9 @@
 """Which ceiling binds a variant: tensor, shared-memory port, L2, issue, or none of them but waiting?
 
 Everything in SM cycles per warp k-step, so that ceilings compare with each other and with the GEMM. tensor: mma-only;
-port: load-only plus the copies' stores; L2: the copies alone; issue: instructions over four schedulers. Each is
-measured where a record holds it, else from the table. The trap: ceilings are lower bounds and their maximum is no
-prediction; what the simulator adds to it is barriers, latency and collisions, shown as waiting.
+port: load-only plus the copies' stores; L2: the copies alone; issue: whatever counts instructions. Each is measured
+where a record holds it, else from the table. The trap: ceilings are lower bounds and their maximum is no prediction;
+what the simulator adds to it is barriers, latency and collisions, shown as waiting.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from gemm.explain.evidence import Evidence
 from gemm.explain.figures import machine_for
 from gemm.explain.kernels import gemm_program
 from gemm.explain.machine import SUB_PARTITIONS, Machine
-from gemm.explain.predict import predict_gemm
+from gemm.explain.predict import predict_gemm, steady_cycles
+from gemm.explain.program import Program
+from gemm.explain.relief import relief
 from gemm.variants import Kernel
 from micro.arm_names import Work
 from micro.banks import kstep_wavefronts, tile_store
@@ -23,7 +25,7 @@ from micro.layout import layout
 from micro.variants import VARIANTS, BLayout
 from stats.tables import Column
 
-__all__ = ["COLUMNS", "Ceiling", "Roofline", "roofline", "roofline_rows"]
+__all__ = ["COLUMNS", "Ceiling", "Roofline", "issue_ceiling", "roofline", "roofline_rows"]
 
 WAITING_SHARE = 0.15  # of the GEMM's cycles above the highest ceiling: beyond it waiting binds, not a ceiling
 COLUMNS = [
@@ -39,6 +41,7 @@ COLUMNS = [
     Column("predicted", "predicted GEMM", ".2f"),
     Column("measured", "measured GEMM"),
     Column("binds", "binds", align="left"),
+    Column("relief", "would save, twice as fast", align="left"),
     Column("sources", "ceilings from", align="left"),
 ]
 
@@ -66,6 +69,7 @@ class Roofline:
     l2: Ceiling
     issue: Ceiling
     predicted: float
+    relief: dict[str, float]
 
     @property
     def ceilings(self) -> tuple[Ceiling, ...]:
@@ -95,6 +99,19 @@ def _port_loads(arch: int, kernel: Kernel, evidence: Evidence, blocks: int) -> t
     return float(max(count.total, count.instructions)), "bank model", False
 
 
+def issue_ceiling(program: Program, machine: Machine) -> Ceiling:
+    """The highest of three counts of instructions: scheduler slots, the address stage, operand reads."""
+    queued = [op for op in program.ops if op.kind in ("load", "store", "copy", "global")]
+    held = machine.mma_operand_cycles * program.count("mma") + machine.load_operand_cycles * len(queued)
+    counts = {
+        "scheduler slots": len(program.ops) / SUB_PARTITIONS,
+        "address stage": sum(max(1.0, op.lines / machine.lines_per_cycle) for op in queued),
+        "operand reads": held / SUB_PARTITIONS,
+    }
+    name, cycles = max(counts.items(), key=lambda item: item[1])
+    return Ceiling("issue", cycles / program.ksteps, name, measured=False)
+
+
 def roofline(kernel: Kernel, arch: int, evidence: Evidence) -> Roofline:
     """The ceilings of a GEMM kernel on sm_``arch``, from records of that architecture where they hold them."""
     mine = evidence if evidence.arch == arch else Evidence()
@@ -120,10 +137,13 @@ def roofline(kernel: Kernel, arch: int, evidence: Evidence) -> Roofline:
     else:
         source = machine.sources["l2_bytes_per_clk"]
         l2 = Ceiling("L2", sizes.stage_bytes / tile_ksteps / machine.l2_bytes_per_clk, source, False)
-    program = gemm_program(kernel, arch)
-    issue = Ceiling("issue", len(program.ops) / program.ksteps / SUB_PARTITIONS, "machine code", True)
+    issue = issue_ceiling(gemm_program(kernel, arch), machine)
     predicted = predict_gemm(kernel, machine, blocks_per_sm=blocks).cycles_per_kstep
-    return Roofline(kernel, machine, tensor, port, loads, copies, l2, issue, predicted)
+
+    def steady(on: Machine) -> float:
+        return steady_cycles(kernel, on, blocks, starts=2)
+
+    return Roofline(kernel, machine, tensor, port, loads, copies, l2, issue, predicted, relief(machine, steady))
 
 
 def roofline_rows(arch: int, evidence: Evidence, kernels: list[Kernel] | None = None) -> list[dict[str, Any]]:
@@ -148,6 +168,7 @@ def roofline_rows(arch: int, evidence: Evidence, kernels: list[Kernel] | None = 
                 "measured": measured.text() if measured else None,
                 "measured_mean": measured.mean if measured else None,
                 "binds": found.binds,
+                "relief": ", ".join(f"{name} {saved:.0f} %" for name, saved in found.relief.items()),
                 "sources": "; ".join(named.values()),
             }
         )

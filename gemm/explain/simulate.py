@@ -50,9 +50,15 @@ class Simulation:
 class _Sm:
     """The state of one SM; ``run`` returns when every warp has done its loops."""
 
-    def __init__(self, ops: tuple[Op, ...], machine: Machine, blocks: int, warps_per_block: int, loops: int) -> None:
+    def __init__(
+        self, ops: tuple[Op, ...], machine: Machine, blocks: int, warps_per_block: int, loops: int, stagger: float
+    ) -> None:
         self.m, self.ops, self.loops, self.warps_per_block = machine, ops, loops, warps_per_block
-        self.warps = [Warp(block, warp % SUB_PARTITIONS) for block in range(blocks) for warp in range(warps_per_block)]
+        self.warps = [
+            Warp(block, warp % SUB_PARTITIONS, block * stagger)
+            for block in range(blocks)
+            for warp in range(warps_per_block)
+        ]
         self.by_smsp = [[w for w in self.warps if w.smsp == s] for s in range(SUB_PARTITIONS)]
         self.last: list[Warp | None] = [None] * SUB_PARTITIONS
         self.wake = [0.0] * SUB_PARTITIONS
@@ -82,6 +88,8 @@ class _Sm:
             free = self.pipe_free[warp.smsp][kind]
             if free > when:
                 when, why = free, "tensor" if kind == "mma" else "pipe"
+            if kind == "mma" and self.memory.operands_free[warp.smsp] > when:
+                when, why = self.memory.operands_free[warp.smsp], "operands"
         elif kind in _QUEUED:
             if self.memory.full(warp.smsp):
                 return NEVER, "queue"
@@ -122,6 +130,7 @@ class _Sm:
             pipes[kind] = (pipes[kind] if pipes[kind] > now - 1 else now) + self.interval[kind]
             if kind == "mma":
                 self.tensor_cycles += self.interval[kind]
+                self.memory.operands_free[warp.smsp] = now + self.m.mma_operand_cycles
         elif kind == "commit":
             warp.groups.append(warp.open_group or Group())
             warp.open_group = None
@@ -197,15 +206,22 @@ class _Sm:
 
 
 def simulate(
-    program: Program, machine: Machine, *, blocks: int, warps_per_block: int = 8, loops: int = 8
+    program: Program,
+    machine: Machine,
+    *,
+    blocks: int,
+    warps_per_block: int = 8,
+    loops: int = 8,
+    stagger_cycles: float = 0,
 ) -> Simulation:
-    """Run ``loops`` passes of ``program`` on ``blocks`` blocks of one SM; all warps start together.
+    """Run ``loops`` passes of ``program`` on ``blocks`` blocks of one SM.
 
-    Raises ValueError for an empty program or no warps.
+    The warps of a block start together, ``stagger_cycles`` after those of the block before. Raises ValueError for an
+    empty program or no warps.
     """
     if not program.ops or blocks < 1 or warps_per_block < 1 or loops < 1:
         raise ValueError("a simulation needs instructions, at least one block, warp and loop")
-    sm = _Sm(program.ops, machine, blocks, warps_per_block, loops)
+    sm = _Sm(program.ops, machine, blocks, warps_per_block, loops, stagger_cycles)
     cycles = sm.run()
     idle = sum(sm.idle.values()) or 1
     return Simulation(

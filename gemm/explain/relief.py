@@ -1,0 +1,45 @@
+"""What would shorten a kernel most: faster tensor cores, a wider port, cheaper instructions, or a faster L2?
+
+Ceilings name what binds only where one is reached. Where none is, the simulator is asked: one resource is made twice
+as fast, the others stay. The trap: a resource that two others wait for in turn saves little alone, so small savings
+name nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from gemm.explain.machine import Machine
+
+__all__ = ["relief"]
+
+
+def _faster(machine: Machine) -> dict[str, Machine]:
+    """The machine with one resource twice as fast, by the resource's name."""
+    m = machine
+    return {
+        "tensor": replace(m, mma_interval_cycles=m.mma_interval_cycles / 2),
+        "port": replace(
+            m, wavefronts_per_cycle=2 * m.wavefronts_per_cycle, wavefront_latency_cycles=m.wavefront_latency_cycles / 2
+        ),
+        "issue": replace(
+            m,
+            load_interval_cycles=m.load_interval_cycles / 2,
+            load_operand_cycles=m.load_operand_cycles / 2,
+            mma_operand_cycles=m.mma_operand_cycles / 2,
+            alu_interval_cycles=m.alu_interval_cycles / 2,
+            lines_per_cycle=2 * m.lines_per_cycle,
+        ),
+        "L2": replace(m, l2_bytes_per_clk=2 * m.l2_bytes_per_clk, l2_latency_cycles=m.l2_latency_cycles / 2),
+    }
+
+
+def relief(machine: Machine, cycles: Callable[[Machine], float]) -> dict[str, float]:
+    """Per cent of the simulated time that each resource, twice as fast, would save; the largest first.
+
+    ``cycles`` simulates the kernel on a machine.
+    """
+    now = cycles(machine)
+    saved = {name: 100 * (1 - cycles(faster) / now) for name, faster in _faster(machine).items()}
+    return dict(sorted(saved.items(), key=lambda item: -item[1]))
