@@ -1,4 +1,4 @@
-"""The GEMM, its campaigns and the stream on the GPU made of NumPy: gates, figures, messages; no kernel is proved here."""
+"""The GEMM, its campaigns and the stream on the GPU made of NumPy: gates, figures, messages; it proves no kernel."""
 
 from __future__ import annotations
 
