@@ -78,7 +78,7 @@ def bench(
         raise UserError(f"--format {fmt!r}: choose from {', '.join(FORMATS)}")
     from gemm.config import GemmConfig, with_changes
     from gemm.variants import DTYPES
-    from micro.device import cuda_device_count, require_gpu
+    from micro.device import cuda_device_count, driver_trouble, require_gpu
     from micro.variants import VARIANTS
     from stats.config import load_config
 
@@ -98,6 +98,8 @@ def bench(
     }
     chosen = with_changes(load_config(config, GemmConfig), {k: v for k, v in changes.items() if v is not None})
     if cuda_device_count() == 0:
+        if trouble := driver_trouble():
+            print(f"gemm-bench: {trouble}", file=sys.stderr)
         if out is not None:
             raise UserError("--out: there is no CUDA device, so nothing is measured and there is nothing to record")
         sys.stdout.write(_compiled(chosen, fmt))

@@ -73,11 +73,13 @@ def bench(
     if variants is not None:
         overrides["variants"] = parse_variants(variants)
     from micro.config import MicroConfig
-    from micro.device import cuda_device_count, require_gpu
+    from micro.device import cuda_device_count, driver_trouble, require_gpu
     from stats.config import load_config, with_overrides
 
     chosen = with_overrides(load_config(config, MicroConfig), {k: v for k, v in overrides.items() if v is not None})
     if cuda_device_count() == 0:
+        if trouble := driver_trouble():
+            print(f"micro-bench: {trouble}", file=sys.stderr)
         if out is not None:
             raise UserError("--out: there is no CUDA device, so nothing is measured and there is nothing to record")
         sys.stdout.write(_predicted(chosen, fmt))

@@ -61,12 +61,14 @@ def instructions(
 
         _show(read_record(record), fmt, figure)
         return
-    from micro.device import cuda_device_count, require_gpu
+    from micro.device import cuda_device_count, driver_trouble, require_gpu
     from micro.instructions import InstructionsConfig
     from stats.config import load_config
 
     chosen = load_config(config, InstructionsConfig)
     if cuda_device_count() == 0:
+        if trouble := driver_trouble():
+            print(f"micro-bench instructions: {trouble}", file=sys.stderr)
         for option, value in (("--out", out), ("--figure", figure)):
             if value is not None:
                 raise UserError(
