@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from micro import cli_counters, cli_doctor, cli_instructions, cli_static
-from stats.errors import UserError, run_app
+from stats.errors import UserError, choice, run_app
 from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -26,12 +26,6 @@ for part in (cli_static, cli_instructions, cli_counters, cli_doctor):
 def main() -> None:
     """Entry point of ``micro-bench``."""
     run_app(app, "micro-bench")
-
-
-def _choice(option: str, value: str | None, allowed: tuple[str, ...]) -> str | None:
-    if value is not None and value not in allowed:
-        raise UserError(f"{option} {value!r}: choose from {', '.join(allowed)}")
-    return value
 
 
 @app.callback(invoke_without_command=True)
@@ -59,11 +53,11 @@ def bench(
     """Measure the shared-memory read path of tensor-core fragments; without a GPU, predict it."""
     if ctx.invoked_subcommand is not None:
         return
-    _choice("--format", fmt, FORMATS)
+    choice("--format", fmt, FORMATS)
     overrides: dict[str, Any] = {
-        "do_mma": _choice("--do-mma", do_mma, ("0", "1", "both")),
-        "swizzle": _choice("--swizzle", swizzle, ("on", "off", "both")),
-        "clocks": _choice("--clocks", clocks, ("auto", "lock", "monitor")),
+        "do_mma": choice("--do-mma", do_mma, ("0", "1", "both")),
+        "swizzle": choice("--swizzle", swizzle, ("on", "off", "both")),
+        "clocks": choice("--clocks", clocks, ("auto", "lock", "monitor")),
         "blocks_per_sm": blocks_per_sm,
         "launches": launches,
         "processes": processes,
