@@ -188,7 +188,7 @@ def check(
     from micro.device import describe_device
 
     described, _ = describe_device(device)
-    arch = int(described.compute_capability.replace(".", ""))
+    arch = described.arch
     library = GemmLibrary(build_gemm(kernels, [arch], flags))
     report = check_all(library, kernels, shapes, seed)
     for failure in report.failures:

@@ -36,7 +36,7 @@ def launch_all(kernels: Sequence[Kernel], shape: tuple[int, int, int], device: i
     from stats.provenance import relative_sources
 
     described, _ = describe_device(device)
-    built = build_gemm(kernels, [int(described.compute_capability.replace(".", ""))])
+    built = build_gemm(kernels, [described.arch])
     library = GemmLibrary(built)
     operands = make_operands(*shape, "bf16", 1)
     gate(library, kernels, operands)  # its launches are the counted ones: one a kernel, in this order

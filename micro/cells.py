@@ -33,7 +33,7 @@ _LONGEST_HOLD_NS = 500_000_000  # then a cell starts anyhow: its host died, or w
 def build_for_device(name: str, sources: list[Path], index: int, **options: Any) -> BuiltLibrary:
     """Build a library for the architecture of device ``index``."""
     device, _ = describe_device(index)
-    return build_library(name, sources, archs=[int(device.compute_capability.replace(".", ""))], **options)
+    return build_library(name, sources, archs=[device.arch], **options)
 
 
 class CellTimer:

@@ -62,7 +62,7 @@ def launch_all(
     from micro.library import SOURCE, SPAN, MicroLibrary, expected_fragments, random_tiles
 
     described, properties = describe_device(device)
-    built = build_library("micro", [SOURCE], archs=[int(described.compute_capability.replace(".", ""))])
+    built = build_library("micro", [SOURCE], archs=[described.arch])
     library = MicroLibrary(built)
     sizes, table = library.sizes, library.table()
     tiles = random_tiles(library.stages, sizes, np.random.default_rng(1))

@@ -212,7 +212,7 @@ def make_arms(config: InstructionsConfig, device_index: int = 0) -> ArmSet:
     built = build_for_device("instructions", [SOURCE], device_index)
     shared_bytes = shared_bytes_for_residency(properties, 1, IMAGE_BYTES + 1024)
     runner = _Runner(InstructionsLibrary(load_library(built)), config, device, shared_bytes)
-    arch = int(device.compute_capability.replace(".", ""))
+    arch = device.arch
     arms, skipped, static = {}, {}, {}
     wanted = arms_of(config)
     for arm in wanted:

@@ -58,7 +58,7 @@ class _Stream:
         self.torch, self.config = torch, config
         self.timer = CellTimer(device_index)
         _, properties = describe_device(device_index)
-        arch = int(self.timer.device.compute_capability.replace(".", ""))
+        arch = self.timer.device.arch
         self.built: BuiltLibrary = build_library(
             "stream", [CUDA_DIR / "stream.cu"], archs=[arch], include_dirs=INCLUDE_DIRS
         )
