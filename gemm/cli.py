@@ -16,6 +16,7 @@ from gemm import cli_counters, cli_explain
 from gemm.campaign_cli import aa, inject
 from gemm.cli_static import sass
 from gemm.cli_tools import tools
+from micro.variants import ALL_VARIANTS, VARIANTS
 from stats.errors import BenchError, UserError, choice, run_app
 from stats.tables import FORMATS
 
@@ -46,9 +47,7 @@ def _names(option: str, value: str | None, allowed: tuple[str, ...]) -> list[str
 @app.callback(invoke_without_command=True)
 def bench(
     ctx: typer.Context,
-    variants: str = typer.Option(
-        None, "--variants", metavar="A1,A2,A2L,A3", help="Variants, in the order of the table."
-    ),
+    variants: str = typer.Option(None, "--variants", metavar=ALL_VARIANTS, help="Variants, in the order of the table."),
     shape: list[str] = typer.Option(
         [], "--shape", metavar="MxNxK", help="Problem size; repeatable, one record and one table each."
     ),
@@ -75,7 +74,6 @@ def bench(
     from gemm.config import GemmConfig, with_changes
     from gemm.variants import DTYPES
     from micro.device import cuda_device_count, driver_trouble, require_gpu
-    from micro.variants import VARIANTS
     from stats.config import load_config
 
     changes: dict[str, Any] = {
@@ -159,7 +157,7 @@ def _report(record: Any, fmt: Any) -> str:
 
 @app.command()
 def check(
-    variants: str = typer.Option(None, "--variants", metavar="A1,A2,A2L,A3", help="Variants; default all."),
+    variants: str = typer.Option(None, "--variants", metavar=ALL_VARIANTS, help="Variants; default all."),
     dtype: str = typer.Option(None, "--dtype", metavar="bf16,fp16", help="Element types; default both."),
     shape: list[str] = typer.Option([], "--shape", metavar="MxNxK", help="Instead of the built-in shapes; repeatable."),
     seed: int = typer.Option(None, "--seed", help="Of the random inputs; default fresh."),
@@ -175,7 +173,6 @@ def check(
     from gemm.campaign_cli import need_gpu
     from gemm.check import CHECK_SHAPES
     from gemm.variants import DTYPES, every_kernel
-    from micro.variants import VARIANTS
 
     kernels = list(every_kernel(_names("--variants", variants, tuple(VARIANTS)), _names("--dtype", dtype, DTYPES)))
     shapes = [parse_shape(text) for item in shape for text in item.split(",")] or list(CHECK_SHAPES)

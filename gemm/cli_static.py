@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from micro.cli_static import (
-    ALL_VARIANTS,
     ArchOption,
     CubinOption,
     DiffOption,
@@ -18,6 +17,7 @@ from micro.cli_static import (
     VariantsOption,
     run_sass,
 )
+from micro.variants import ALL_VARIANTS
 
 __all__ = ["sass"]
 

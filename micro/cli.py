@@ -15,6 +15,7 @@ from typing import Any
 import typer
 
 from micro import cli_counters, cli_doctor, cli_instructions, cli_static
+from micro.variants import ALL_VARIANTS, parse_variants
 from stats.errors import UserError, choice, run_app
 from stats.tables import FORMATS
 
@@ -34,9 +35,7 @@ def bench(
     do_mma: str = typer.Option(
         None, "--do-mma", metavar="0|1|both", help="0: load only. 1: load and mma. both: and mma alone."
     ),
-    variants: str = typer.Option(
-        None, "--variants", metavar="A1,A2,A2L,A3", help="Variants, in the order of the table."
-    ),
+    variants: str = typer.Option(None, "--variants", metavar=ALL_VARIANTS, help="Variants, in the order of the table."),
     swizzle: str = typer.Option(None, "--swizzle", metavar="on|off|both", help="Layout of the tiles in shared memory."),
     blocks_per_sm: int = typer.Option(None, "--blocks-per-sm", metavar="1|2", help="Resident blocks of 8 warps."),
     launches: int = typer.Option(None, "--launches", help="Launches measured as one cell."),
@@ -62,8 +61,6 @@ def bench(
         "launches": launches,
         "processes": processes,
     }
-    from micro.variants import parse_variants
-
     if variants is not None:
         overrides["variants"] = parse_variants(variants)
     from micro.config import MicroConfig

@@ -15,7 +15,7 @@ from pathlib import Path
 from micro.arm_names import Work, arm_name
 from micro.counter_config import MicroLaunch
 from micro.counter_record import Facts, LaunchFacts
-from micro.variants import BLayout, parse_variants
+from micro.variants import ALL_VARIANTS, BLayout, parse_variants
 from stats.errors import BenchError, UserError, choice
 
 __all__ = ["main", "run_target", "swizzles_of"]
@@ -124,7 +124,7 @@ def launch_all(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m micro.counter_target", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--variant", default="A1,A2,A2L,A3")
+    parser.add_argument("--variant", default=ALL_VARIANTS)
     parser.add_argument("--swizzle", choices=("on", "off", "both"), default="both")
     parser.add_argument("--work", default="load,load+mma", help=f"comma-separated: {', '.join(_WORKS)}")
     parser.add_argument("--loops", type=int, default=MicroLaunch().loops)
