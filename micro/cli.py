@@ -113,7 +113,7 @@ def _predicted(config: Any, fmt: Any) -> str:
 
     lines = ["PREDICTED, NOT MEASURED: no CUDA device is visible; computed from the addresses alone"]
     rows = prediction_rows(list(config.variants), config.swizzles)
-    record = newest_record(results_folders())
+    record = newest_record(results_folders(), config.blocks_per_sm)
     text = _with_heading(
         lines, fmt, render(PREDICTION_COLUMNS, rows, fmt, extra={"measured": False, "heading": lines}), []
     )

@@ -1,8 +1,8 @@
 """Which read paths are there, and how does each one read its fragments?
 
 Two places say so and no third: ``SMEM_VARIANTS`` in ``read_path.cuh``, from which every kernel is instantiated, and
-``VARIANTS`` here, from which every config, command and default takes its names. The trap: the enumerators are numbers
-of the C enums, so a row read back from a library means something else as soon as the two orders differ.
+``VARIANTS`` here, from which every config, command and default takes its names. The trap: the enumerators are the
+numbers of the C enums, so a row of a library means something else as soon as the orders differ; a test compares them.
 """
 
 from __future__ import annotations
