@@ -211,7 +211,6 @@ class Store:
     """One warp-wide 16-byte store of a tile (cp.async or st.shared.v4)."""
 
     operand: str
-    first_chunk: int
     addresses: NDArray[np.int32]
     wavefronts: Wavefronts
 
@@ -251,5 +250,5 @@ def tile_store(variant: Variant, swizzle: bool) -> TileStore:
                 ],
                 dtype=np.int32,
             )
-            stores.append(Store(operand, first, at, wavefronts(at, sizes.chunk_bytes)))
+            stores.append(Store(operand, at, wavefronts(at, sizes.chunk_bytes)))
     return TileStore(variant.name, swizzle, tuple(stores))

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from micro.build import CUDA_DIR, BuiltLibrary, build_library, load_copy, load_library
+from micro.build import CUDA_DIR, BuiltLibrary, build_library, load_library
 from micro.cuda_errors import cuda_failure
 from micro.device import describe_device
 from stats.errors import BenchError
@@ -163,8 +163,3 @@ def function_arms(make: Callable[[], Mapping[str, Callable[[], object]]], **opti
 
 def _make_arms(make: Callable[[], Mapping[str, Callable[[], object]]], options: dict[str, Any]) -> ArmSet:
     return timed_functions(make(), **options)
-
-
-def open_twins(library: BuiltLibrary) -> tuple[ctypes.CDLL, ctypes.CDLL]:
-    """The library, and a separately loaded copy of it for the A/A twin."""
-    return load_library(library), load_copy(library, "twin")
