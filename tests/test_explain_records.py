@@ -90,7 +90,7 @@ def test_pairs(effect: tuple[float, float, float] | None, a: Reading, b: Reading
 def test_a_record_is_read_from_end_to_end() -> None:
     found = made.evidence(
         micro_record=made.micro(A1_load=32.1, A3_load=24.1, A1_both=33.0, A3_both=33.0, mma=32.0),
-        gemms=(made.gemm(A1=45.0, A2=41.0, A2L=33.0, A3=33.0),),
+        gemms=(made.gemm(A1=45.0, A3=33.0),),
         stream=made.stream(60, 60),
     )
     read = {name: reading.situation for name, _, reading in readings(90, found)}

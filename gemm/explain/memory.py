@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Iterator
 
 from gemm.explain.machine import SUB_PARTITIONS, Machine
 from gemm.explain.program import SCOREBOARDS, Op
@@ -103,12 +104,21 @@ class Memory:
         self._port(now)
         self._address(now)
         self._leave_queues(now)
-        if self.addressed or self.for_port:
-            return now + 1
-        known = [self.next_time(s, now) for s in range(SUB_PARTITIONS)]
+        return min(self._next_times(now), default=NEVER)
+
+    def _next_times(self, now: float) -> Iterator[float]:
+        """When each stage can next move; a stage that waits for the one after it moves when that one does."""
+        if self.for_port:
+            yield max(self.port_free, self.for_port[0][0], now + 1)
+        if self.addressed and not self._port_is_full(self.addressed[0][1]):
+            yield max(self.address_free, now + 1)
+        if len(self.addressed) < self.m.stage_depth:
+            yield from (self.next_time(s, now) for s in range(SUB_PARTITIONS))
         if self.incoming:
-            known.append(max(self.incoming[0][0], self.port_free))
-        return min(known)
+            yield max(self.incoming[0][0], self.port_free)
+
+    def _port_is_full(self, op: Op) -> bool:
+        return op.kind not in _GLOBAL and len(self.for_port) >= self.m.stage_depth
 
     def _hold_port(self, wavefronts: int, now: float) -> None:
         cycles = wavefronts / self.m.wavefronts_per_cycle
@@ -135,7 +145,7 @@ class Memory:
     def _address(self, now: float) -> None:
         while self.addressed and self.address_free <= now:
             warp, op, group = self.addressed[0]
-            if op.kind not in _GLOBAL and len(self.for_port) >= self.m.stage_depth:
+            if self._port_is_full(op):
                 return
             self.addressed.popleft()
             cycles = max(1.0, op.lines / self.m.lines_per_cycle)

@@ -8,6 +8,7 @@ what the simulator adds to it is barriers, latency and collisions, shown as wait
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +70,7 @@ class Roofline:
     l2: Ceiling
     issue: Ceiling
     predicted: float
-    relief: dict[str, float]
+    blocks: int
 
     @property
     def ceilings(self) -> tuple[Ceiling, ...]:
@@ -80,6 +81,11 @@ class Roofline:
     def waiting(self) -> float:
         """Predicted cycles above the highest ceiling: barriers, pipeline latency, collisions, the last wave."""
         return self.predicted - self.ceilings[0].cycles
+
+    @functools.cached_property
+    def relief(self) -> dict[str, float]:
+        """Per cent of the simulated time that each resource would save if it were twice as fast."""
+        return relief(self.machine, lambda on: steady_cycles(self.kernel, on, self.blocks, starts=2))
 
     @property
     def binds(self) -> str:
@@ -139,11 +145,7 @@ def roofline(kernel: Kernel, arch: int, evidence: Evidence) -> Roofline:
         l2 = Ceiling("L2", sizes.stage_bytes / tile_ksteps / machine.l2_bytes_per_clk, source, False)
     issue = issue_ceiling(gemm_program(kernel, arch), machine)
     predicted = predict_gemm(kernel, machine, blocks_per_sm=blocks).cycles_per_kstep
-
-    def steady(on: Machine) -> float:
-        return steady_cycles(kernel, on, blocks, starts=2)
-
-    return Roofline(kernel, machine, tensor, port, loads, copies, l2, issue, predicted, relief(machine, steady))
+    return Roofline(kernel, machine, tensor, port, loads, copies, l2, issue, predicted, blocks)
 
 
 def roofline_rows(arch: int, evidence: Evidence, kernels: list[Kernel] | None = None) -> list[dict[str, Any]]:

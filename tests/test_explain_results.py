@@ -1,0 +1,38 @@
+"""What the predictions were asked to reach, on the records that the repository quotes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gemm.explain.evidence import Evidence, gather
+from gemm.explain.predict import prediction_rows
+from micro.variants import VARIANTS
+
+pytestmark = pytest.mark.cuda_build
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+
+
+@pytest.fixture(scope="module")
+def evidence() -> Evidence:
+    found = gather([RESULTS], named=False) if RESULTS.is_dir() else Evidence()
+    if found.arch is None or not found.micro or found.gemm_record(*VARIANTS) is None:
+        pytest.skip("results/ holds no micro and GEMM records of one GPU")
+    return found
+
+
+def test_errors_are_within_what_was_asked_and_the_order_is_right(evidence: Evidence) -> None:
+    """Load-only within 2 %, load+mma within 10 %, GEMM within 15 %, and the four variants in the measured order."""
+    assert evidence.arch is not None
+    rows = prediction_rows(evidence.arch, evidence)
+    judged = [row for row in rows if "within" in row]
+    assert {row["figure"] for row in judged} == {"load", "load+mma", "gemm"}
+    assert [
+        f"{row['figure']} {row['arm']}: {row['error_percent']:+.1f} %" for row in judged if "MISS" in row["within"]
+    ] == []
+    gemm = [row for row in judged if row["figure"] == "gemm"]
+    by_prediction = sorted(gemm, key=lambda row: row["predicted"])
+    assert [row["arm"] for row in by_prediction] == [
+        row["arm"] for row in sorted(gemm, key=lambda row: row["measured_mean"])
+    ]
