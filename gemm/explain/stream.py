@@ -63,6 +63,8 @@ class _Stream:
             "stream", [CUDA_DIR / "stream.cu"], archs=[arch], include_dirs=INCLUDE_DIRS
         )
         self.library = load_library(self.built)
+        if (count := self.library.stream_kernel_count()) != len(STREAM_ARMS):
+            raise BenchError(f"stream: the library holds {count} kernels, STREAM_ARMS names {len(STREAM_ARMS)}")
         self.shape = parse_shape(config.shape)
         m, n, k = self.shape
         self.sms = self.timer.device.sm_count
