@@ -1,4 +1,4 @@
-"""``gemm-bench explain``: why the difference is what it is, and what became of each claim of the draft.
+"""``gemm-bench explain``: why the difference is what it is, and what became of each claim under test.
 
 The bare form prints ceilings, predictions, attribution and readings for the newest records; ``claims`` the twelve
 verdicts; ``stream`` measures L2's ceiling and needs a GPU. Everything else runs from records and nvcc alone. Heavy
@@ -111,7 +111,7 @@ def claims(
     fmt: str = _FORMAT,
     out: Path = typer.Option(None, "--out", metavar="FILE.json", help="Also write the verdicts here, as data."),
 ) -> None:
-    """A verdict per claim of the draft, from records, machine code and addresses; no GPU needed."""
+    """A verdict per claim under test, from records, machine code and addresses; no GPU needed."""
     chosen = choice("--format", fmt, FORMATS)
     from gemm.explain.claims import COLUMNS, claim_rows, claims_json, judge
     from stats.tables import render

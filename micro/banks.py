@@ -94,7 +94,7 @@ def words_per_phase(addresses: NDArray[np.integer], bytes_per_lane: int, kind: K
 def wavefronts(addresses: NDArray[np.integer], bytes_per_lane: int, kind: Kind = Kind.PER_LANE) -> Wavefronts:
     """Wavefronts of one warp-wide access from its byte addresses [lanes] and width in bytes.
 
-    The rule is that of the module's head (design section 4); measurement has to confirm it. Raises ValueError as
+    The rule is that of the module's head; measurement has to confirm it. Raises ValueError as
     ``words_per_phase`` does.
     """
     words = words_per_phase(addresses, bytes_per_lane, kind)
