@@ -1,4 +1,8 @@
-"""``gemm-bench sass``: what can be told about the GEMM kernels without a GPU, in the table of ``micro-bench sass``."""
+"""``gemm-bench sass``: what can be told about the GEMM kernels without a GPU?
+
+The command of ``micro-bench sass`` over other kernels: those of a config, compiled for each architecture. The trap:
+options and table are shared, so what one command shows of a kernel the other must be able to show as well.
+"""
 
 from __future__ import annotations
 

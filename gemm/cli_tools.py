@@ -1,4 +1,9 @@
-"""``gemm-bench tools``: this suite, triton's do_bench and nvbench side by side on pairs in which the truth is known."""
+"""``gemm-bench tools``: whose estimate is how far off, where the truth is known?
+
+This suite, triton's do_bench and nvbench measure the same pairs side by side; with ``--record`` the table of an earlier
+run is computed again and no GPU is needed. The trap: the run is long, so that ``--out`` can be written is checked
+before it starts and not after.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""What a configuration of the micro-benchmark may say; the trial part is common to all experiments."""
+"""What may a configuration of the micro-benchmark say?
+
+Variants, swizzle, works and residency on top of the trial part that all experiments share; what is not named here is
+refused with file, line and key. The trap: the order of ``variants`` matters, because the last one is the reference that
+the others are compared with and whose twin runs.
+"""
 
 from __future__ import annotations
 
