@@ -3,60 +3,66 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 # Extras of pyproject.toml. torch (gpu) is added where an NVIDIA driver is found, the toolkit of wheels where no nvcc is.
-HAVE_DRIVER := $(shell ldconfig -p 2>/dev/null | grep -q libcuda.so.1 && echo yes)
+HAVE_DRIVER := $(shell PATH=$$PATH:/sbin ldconfig -p 2>/dev/null | grep -q libcuda.so.1 && echo yes)
 HAVE_NVCC   := $(shell command -v nvcc >/dev/null 2>&1 || test -x $${CUDA_HOME:-/usr/local/cuda}/bin/nvcc && echo yes)
 HAVE_TORCH  := $(shell $(PYTHON) -c 'import importlib.util as u; print("yes" if u.find_spec("torch") else "")' 2>/dev/null)
 comma := ,
 EXTRAS ?= dev$(if $(and $(HAVE_DRIVER),$(if $(HAVE_TORCH),,yes)),$(comma)gpu)$(if $(HAVE_NVCC),,$(comma)toolchain)
 
-.PHONY: help bench test test-gpu sanitize lint format types simulation bench-analysis readme readme-check wheel clean
+.PHONY: help bench test test-gpu sanitize lint format coverage types simulation bench-analysis readme readme-check wheel clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
+# One stamp for each set of extras: a venv made for tests alone does not pass for one with torch and the toolkit.
+INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
+
 # A torch that the interpreter already has is gigabytes that need not come twice: its folder is put on the venv's path.
-$(VENV)/.installed: pyproject.toml
+$(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	@if [ -n "$(HAVE_TORCH)" ]; then $(PYTHON) -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])' \
 	  > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/interpreter-torch.pth"; fi
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]'
 	@touch $@
 
-bench: $(VENV)/.installed ## install into .venv, then run micro-bench --do-mma both
+bench: $(INSTALLED) ## install into .venv, then run micro-bench --do-mma both
 	$(BIN)/micro-bench --do-mma both
 
-test: $(VENV)/.installed ## install into .venv, then run the tests (GPU tests are skipped where there is none)
+test: $(INSTALLED) ## install into .venv, then run the tests (GPU tests are skipped where there is none)
 	$(BIN)/python -m pytest -n auto
 
-test-gpu: $(VENV)/.installed ## only the tests that need a GPU
+test-gpu: $(INSTALLED) ## only the tests that need a GPU
 	$(BIN)/python -m pytest -m gpu
 
 # compute-sanitizer beside nvcc, on PATH or from the wheel nvidia-cuda-sanitizer-api; torch's own kernels are not watched.
 SANITIZE = "$$($(BIN)/python -c 'from micro.toolchain import disassembler; print(disassembler("compute-sanitizer"))')" \
 	  --error-exitcode 1 --kernel-name kernel_substring=gemm_kernel
 
-sanitize: $(VENV)/.installed ## compute-sanitizer memcheck and racecheck over each variant and each STAGES (GPU)
+sanitize: $(INSTALLED) ## compute-sanitizer memcheck and racecheck over each variant and each STAGES (GPU)
 	$(SANITIZE) --tool memcheck $(BIN)/python -m gemm.sanitize
 	$(SANITIZE) --tool racecheck $(BIN)/python -m gemm.sanitize
 
-lint: $(VENV)/.installed ## ruff, clang-format
+lint: $(INSTALLED) ## ruff, clang-format
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror micro/cuda/* gemm/cuda/*
 
-format: $(VENV)/.installed ## rewrite sources in the project's format
+format: $(INSTALLED) ## rewrite sources in the project's format
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 	$(BIN)/clang-format -i micro/cuda/* gemm/cuda/*
 
-types: $(VENV)/.installed ## mypy
+coverage: $(INSTALLED) ## the tests with line and branch coverage of the three packages
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term
+
+types: $(INSTALLED) ## mypy
 	$(BIN)/mypy
 
-simulation: $(VENV)/.installed ## 10,000 simulated runs of every world: coverage and error rates, into results/simulation.json
+simulation: $(INSTALLED) ## 10,000 simulated runs of every world: coverage and error rates, into results/simulation.json
 	$(BIN)/python -m stats.simulate --reps 10000 --out results/simulation.json
 
-bench-analysis: $(VENV)/.installed ## how long 100,000 cells take to read and to analyse
+bench-analysis: $(INSTALLED) ## how long 100,000 cells take to read and to analyse
 	$(BIN)/python tests/benchmark_analysis.py
 
-readme: $(VENV)/.installed ## rebuild the summaries in results/ and every generated block of README.md from the records
+readme: $(INSTALLED) ## rebuild the summaries in results/ and every generated block of README.md from the records
 	@mkdir -p build
 	$(BIN)/gemm-bench aa $(foreach r,$(wildcard results/aa-*.jsonl),--record $(r)) --format json > results/aa-summary.json
 	$(BIN)/gemm-bench inject $(foreach r,$(wildcard results/inject-*.jsonl),--record $(r)) --format json \
@@ -64,13 +70,15 @@ readme: $(VENV)/.installed ## rebuild the summaries in results/ and every genera
 	$(BIN)/micro-bench instructions --record results/instructions-h200.jsonl --figure docs/instructions.png > build/instructions.txt
 	$(BIN)/micro-bench banks --variants A1 --swizzle both --figures build/banks > build/banks.txt
 	cp build/banks/banks-A1-B0.svg docs/
+	$(BIN)/gemm-bench explain --format json > build/explain.json && mv build/explain.json results/
+	$(BIN)/gemm-bench explain claims --out results/claims.json > build/claims.txt
 	$(BIN)/bench-stats readme README.md
 
-readme-check: $(VENV)/.installed ## say which generated block or figure of README.md is not what its record gives
+readme-check: $(INSTALLED) ## say which generated block or figure of README.md is not what its record gives
 	$(BIN)/bench-stats readme README.md --check
 
-wheel: $(VENV)/.installed ## build the wheel into dist/
+wheel: $(INSTALLED) ## build the wheel into dist/
 	$(BIN)/python -m build --wheel
 
 clean: ## remove .venv and build products of this folder
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov

@@ -63,14 +63,22 @@ def _basis(arch: int, evidence: Evidence) -> str:
     return f"{title}; mma interval {machine.mma_interval_cycles:.2f} ({machine.sources['mma_interval_cycles']})"
 
 
+_TITLES = {
+    "ceilings": "ceilings, SM cycles per warp k-step",
+    "predictions": "predictions, SM cycles per warp k-step",
+    "attribution": "attribution of the declared comparisons",
+    "reading": "how to read each arm and pair",
+}
+
+
 def _sections(arch: int, evidence: Evidence) -> dict[str, tuple[list[Any], list[dict[str, Any]]]]:
     from gemm.explain import attribution, guide, predict, readings, roofline
 
     return {
-        "ceilings, SM cycles per warp k-step": (roofline.COLUMNS, roofline.roofline_rows(arch, evidence)),
-        "predictions, SM cycles per warp k-step": (predict.COLUMNS, predict.prediction_rows(arch, evidence)),
-        "attribution of the declared comparisons": (attribution.COLUMNS, attribution.attribution_rows(arch, evidence)),
-        "how to read each arm and pair": (guide.COLUMNS, guide.guide_rows(readings.readings(arch, evidence))),
+        "ceilings": (roofline.COLUMNS, roofline.roofline_rows(arch, evidence)),
+        "predictions": (predict.COLUMNS, predict.prediction_rows(arch, evidence)),
+        "attribution": (attribution.COLUMNS, attribution.attribution_rows(arch, evidence)),
+        "reading": (guide.COLUMNS, guide.guide_rows(readings.readings(arch, evidence))),
     }
 
 
@@ -92,7 +100,7 @@ def explain(
     found = {one: _sections(one, evidence) for one in archs}
     if chosen == "json":
         data = {f"sm_{one}": {name: rows for name, (_, rows) in parts.items()} for one, parts in found.items()}
-        sys.stdout.write(to_json(data) + "\n")
+        sys.stdout.write(to_json({"device": evidence.device, **data}) + "\n")
         return
     for one, parts in found.items():
         if chosen in ("table", "md"):
@@ -101,7 +109,7 @@ def explain(
             if not rows:
                 continue
             if chosen in ("table", "md"):
-                sys.stdout.write(f"{'### ' if chosen == 'md' else ''}{name}\n\n")
+                sys.stdout.write(f"{'### ' if chosen == 'md' else ''}{_TITLES[name]}\n\n")
             sys.stdout.write(render(columns, rows, chosen) + "\n")
 
 
