@@ -1,9 +1,9 @@
 """How large is the difference between two arms, and how sure is that? Process means of log-ratios in, intervals out.
 
 The unit is a fresh process: d = log(T_a / T_b) within a block, averaged inside each process, and every interval and
-p-value is made from those few means. Effects are reported as 100 (e^theta - 1) %. The traps: a mean of ratios reads
-+9 % in both directions at 30 % scatter; pooled cells look like many samples and are few; and constant or non-finite
-data give p = 0 or nan in the libraries, so they are stopped here and called untestable.
+p-value is made from those few means. Effects are reported as 100 (e^theta - 1) %. The traps: a mean of ratios of two
+equal arms lies above 1 whichever is divided (Jensen's inequality); pooled cells look like many samples and are few; and
+constant or non-finite data give p = 0 or nan in the libraries, so they are stopped here and called untestable.
 """
 
 from __future__ import annotations
