@@ -16,7 +16,7 @@ from gemm import cli_counters, cli_explain
 from gemm.campaign_cli import aa, inject
 from gemm.cli_static import sass
 from gemm.cli_tools import tools
-from stats.errors import BenchError, UserError, run_app
+from stats.errors import BenchError, UserError, choice, run_app
 from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -40,10 +40,7 @@ def _names(option: str, value: str | None, allowed: tuple[str, ...]) -> list[str
     if value is None:
         return list(allowed)
     names = [part.strip() for part in value.split(",")]
-    for name in names:
-        if name not in allowed:
-            raise UserError(f"{option} {name!r}: choose from {', '.join(allowed)}")
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(choice(option, name, allowed) for name in names))
 
 
 @app.callback(invoke_without_command=True)
@@ -74,11 +71,10 @@ def bench(
     """Check, then measure, the GEMM on the read paths A1, A2, A2L and A3 (bare: the config ladder-a)."""
     if ctx.invoked_subcommand is not None:
         return
-    if fmt not in FORMATS:
-        raise UserError(f"--format {fmt!r}: choose from {', '.join(FORMATS)}")
+    choice("--format", fmt, FORMATS)
     from gemm.config import GemmConfig, with_changes
     from gemm.variants import DTYPES
-    from micro.device import cuda_device_count, require_gpu
+    from micro.device import cuda_device_count, driver_trouble, require_gpu
     from micro.variants import VARIANTS
     from stats.config import load_config
 
@@ -98,6 +94,8 @@ def bench(
     }
     chosen = with_changes(load_config(config, GemmConfig), {k: v for k, v in changes.items() if v is not None})
     if cuda_device_count() == 0:
+        if trouble := driver_trouble():
+            print(f"gemm-bench: {trouble}", file=sys.stderr)
         if out is not None:
             raise UserError("--out: there is no CUDA device, so nothing is measured and there is nothing to record")
         sys.stdout.write(_compiled(chosen, fmt))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from stats.errors import UserError
+from stats.errors import UserError, choice
 from stats.tables import FORMATS
 
 __all__ = ["tools"]
@@ -26,8 +26,7 @@ def tools(
     fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
 ) -> None:
     """Compare benchmarking tools: whose A/A error, and whose error on a known effect, is how large?"""
-    if fmt not in FORMATS:
-        raise UserError(f"--format {fmt!r}: choose from {', '.join(FORMATS)}")
+    choice("--format", fmt, FORMATS)
     from gemm.tool_comparison import read_tools_record, record_text, run_tools, tools_text
     from gemm.tool_design import Design
 

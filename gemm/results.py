@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gemm.residency import pair_fault, residency_faults
+from stats.clocks import judged_label
 from stats.levels import Level, arm_level
 from stats.prepare import accepted_cells
 from stats.records import Record
@@ -150,7 +151,7 @@ def heading_lines(record: Record) -> list[str]:
     size = f"{processes} fresh processes" if processes != 1 else "1 process (intervals are conditional on this process)"
     return [
         f"C = A·B, {workload['m']}x{workload['n']}x{workload['k']} {workload['dtype']}, on {device}",
-        f"clocks: {header.clocks.label}; {measured}; L2 {header.l2_mode}",
+        f"clocks: {judged_label(record)}; {measured}; L2 {header.l2_mode}",
         f"{size}, {header.blocks} blocks of {len(header.arms)} arms, {header.launches} launches a cell; "
         f"kernel sources {header.source_hash}",
     ]

@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from micro import cli_counters, cli_doctor, cli_instructions, cli_static
-from stats.errors import UserError, run_app
+from stats.errors import UserError, choice, run_app
 from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -26,12 +26,6 @@ for part in (cli_static, cli_instructions, cli_counters, cli_doctor):
 def main() -> None:
     """Entry point of ``micro-bench``."""
     run_app(app, "micro-bench")
-
-
-def _choice(option: str, value: str | None, allowed: tuple[str, ...]) -> str | None:
-    if value is not None and value not in allowed:
-        raise UserError(f"{option} {value!r}: choose from {', '.join(allowed)}")
-    return value
 
 
 @app.callback(invoke_without_command=True)
@@ -59,11 +53,11 @@ def bench(
     """Measure the shared-memory read path of tensor-core fragments; without a GPU, predict it."""
     if ctx.invoked_subcommand is not None:
         return
-    _choice("--format", fmt, FORMATS)
+    choice("--format", fmt, FORMATS)
     overrides: dict[str, Any] = {
-        "do_mma": _choice("--do-mma", do_mma, ("0", "1", "both")),
-        "swizzle": _choice("--swizzle", swizzle, ("on", "off", "both")),
-        "clocks": _choice("--clocks", clocks, ("auto", "lock", "monitor")),
+        "do_mma": choice("--do-mma", do_mma, ("0", "1", "both")),
+        "swizzle": choice("--swizzle", swizzle, ("on", "off", "both")),
+        "clocks": choice("--clocks", clocks, ("auto", "lock", "monitor")),
         "blocks_per_sm": blocks_per_sm,
         "launches": launches,
         "processes": processes,
@@ -73,11 +67,13 @@ def bench(
     if variants is not None:
         overrides["variants"] = parse_variants(variants)
     from micro.config import MicroConfig
-    from micro.device import cuda_device_count, require_gpu
+    from micro.device import cuda_device_count, driver_trouble, require_gpu
     from stats.config import load_config, with_overrides
 
     chosen = with_overrides(load_config(config, MicroConfig), {k: v for k, v in overrides.items() if v is not None})
     if cuda_device_count() == 0:
+        if trouble := driver_trouble():
+            print(f"micro-bench: {trouble}", file=sys.stderr)
         if out is not None:
             raise UserError("--out: there is no CUDA device, so nothing is measured and there is nothing to record")
         sys.stdout.write(_predicted(chosen, fmt))

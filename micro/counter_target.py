@@ -16,7 +16,7 @@ from micro.arm_names import Work, arm_name
 from micro.counter_config import MicroLaunch
 from micro.counter_record import Facts, LaunchFacts
 from micro.variants import BLayout, parse_variants
-from stats.errors import BenchError, UserError
+from stats.errors import BenchError, UserError, choice
 
 __all__ = ["main", "run_target", "swizzles_of"]
 
@@ -136,8 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def make() -> Facts:
         works = [part.strip() for part in options.work.split(",")]
         for work in works:
-            if work not in _WORKS:
-                raise UserError(f"--work {work!r}: choose from {', '.join(_WORKS)}")
+            choice("--work", work, _WORKS)
         return launch_all(
             parse_variants(options.variant),
             swizzles_of(options.swizzle),

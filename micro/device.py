@@ -6,10 +6,10 @@ limits are physical: a measurement above one is wrong, not fast.
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from micro.cuda_driver import cuda_driver
 from stats.errors import UserError
 from stats.records import Device
 
@@ -20,6 +20,7 @@ __all__ = [
     "SHARED_BYTES_PER_CLK",
     "cuda_device_count",
     "describe_device",
+    "driver_trouble",
     "mma_floor_cycles_per_kstep",
     "require_gpu",
     "shared_bytes_for_residency",
@@ -35,21 +36,25 @@ _FMA_PER_MMA = 16 * 8 * 16
 
 def cuda_device_count() -> int:
     """Devices that CUDA can use, after CUDA_VISIBLE_DEVICES; 0 without a driver."""
-    try:
-        cuda = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return 0
-    count = ctypes.c_int()
-    if cuda.cuInit(0) != 0 or cuda.cuDeviceGetCount(ctypes.byref(count)) != 0:
-        return 0
-    return count.value
+    driver = cuda_driver()
+    return driver.count() if driver is not None and driver.start() is None else 0
+
+
+def driver_trouble() -> str | None:
+    """Why a driver that is here serves no device, with the remedy; None without a driver or where all is well."""
+    driver = cuda_driver()
+    error = driver.start() if driver is not None else None
+    if error is None or error.no_device:
+        return None
+    return f"the driver is here but does not start (cuInit gives {error.number}: {error.meaning}); {error.remedy}"
 
 
 def require_gpu(device_index: int) -> None:
     """Check device index and torch before any work. Raises UserError: what is missing and the remedy."""
     count = cuda_device_count()
     if count == 0:
-        raise UserError("no CUDA device is visible (driver absent, or CUDA_VISIBLE_DEVICES is empty)")
+        why = driver_trouble() or "driver absent, or CUDA_VISIBLE_DEVICES is empty"
+        raise UserError(f"no CUDA device is visible ({why}); see micro-bench doctor")
     if not 0 <= device_index < count:
         raise UserError(f"--device {device_index}: CUDA sees {count} device(s), numbered from 0")
     if importlib.util.find_spec("torch") is None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from micro.arm_names import MMA_ARM, Work, arm_name, parse_arm
 from micro.device import SHARED_BYTES_PER_CLK
+from stats.clocks import judged_label
 from stats.levels import Level, arm_level
 from stats.prepare import accepted_cells, prepare
 from stats.records import Record
@@ -137,7 +138,7 @@ def heading_lines(record: Record) -> list[str]:
         )
     clocks = [cell.clock_mhz for cell in cells if math.isfinite(cell.clock_mhz)]
     measured = f"{min(clocks):.0f}–{max(clocks):.0f} MHz measured" if clocks else "clock not measured"
-    lines.append(f"clocks: {header.clocks.label}; {measured}")
+    lines.append(f"clocks: {judged_label(record)}; {measured}")
     processes = len({cell.process for cell in cells})
     blocks = len({(cell.process, cell.block) for cell in cells})
     size = f"{processes} fresh processes" if processes != 1 else "1 process (intervals are conditional on this process)"

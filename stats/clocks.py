@@ -23,9 +23,9 @@ from typing import Any, Literal
 
 from stats.errors import UserError
 from stats.nvml import DeviceState, Gpu, in_container, open_gpu
-from stats.records import ClockState
+from stats.records import ClockState, Record
 
-__all__ = ["ClockCheck", "ClockMode", "Clocks", "check_clocks"]
+__all__ = ["ClockCheck", "ClockMode", "Clocks", "check_clocks", "judged_label"]
 
 ClockMode = Literal["lock", "monitor", "auto"]
 NEVER_LOCK = "SMEM_BENCH_NEVER_LOCK"  # environment: on a shared GPU, lock and auto only monitor
@@ -254,3 +254,15 @@ def check_clocks(
     share = "" if off == 0 else f", {off} of {len(measured)} cells off by more than {tolerance_percent:g} %"
     label = f"{state.label}: {verdict} ({spread}{share})"
     return ClockCheck(off == 0, label, target, lowest, highest, len(measured), off)
+
+
+def judged_label(record: Record) -> str:
+    """What was done to the clocks, and for a lock whether the cells' own clock says that it held."""
+    state = record.header.clocks
+    if state.effective != "lock":
+        return state.label
+    check = check_clocks(state, (cell.clock_mhz for cell in record.cells))
+    if check.held is None:
+        return check.label
+    off = f", {check.cells_off} of {check.cells} cells off by more than {HOLD_TOLERANCE_PERCENT:g} %"
+    return f"{state.label}: {'HELD' if check.held else f'NOT HELD{off}'}"

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from stats.clocks import judged_label
 from stats.errors import BenchError
 from stats.exclusion import Exclusion, ExclusionRule, apply_rule, rule_of
 from stats.grid import Grid, Metric, lay_out
@@ -191,7 +192,7 @@ def reference_of(prepared: Prepared) -> RecordRef:
         device=header.device.name if header.device else "none",
         source_hash=header.source_hash,
         git_commit=header.git_commit + ("+dirty" if header.git_dirty else ""),
-        clocks=header.clocks.label,
+        clocks=judged_label(prepared.record),
         l2_mode=header.l2_mode,
         processes=int(prepared.grid.accepted.any(axis=1).sum()),
         processes_planned=header.processes,

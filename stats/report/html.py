@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from stats.clocks import judged_label
 from stats.errors import BenchError
 from stats.report.figure_data import build_figure, caption_of, figure_names
 from stats.report.figures import image
@@ -51,7 +52,7 @@ def _overview(sources: Sequence[Source]) -> str:
             f'<td class="left">{escape(header.tool)}</td>'
             f'<td class="left">{escape(header.device.name if header.device else "–")}</td>'
             f"<td>{used}</td><td>{exclusion.accepted} of {exclusion.blocks}</td>"
-            f'<td class="left">{escape(header.clocks.label)}</td><td class="left">{state}</td></tr>\n'
+            f'<td class="left">{escape(judged_label(source.record))}</td><td class="left">{state}</td></tr>\n'
         )
     heads = ("record", "tool", "device", "processes", "blocks accepted", "clocks", "sources")
     head = "".join(f'<th class="{"" if name in heads[3:5] else "left"}">{name}</th>' for name in heads)

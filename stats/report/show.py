@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from stats.clocks import judged_label
 from stats.errors import BenchError
 from stats.intervals import Floats
 from stats.report.model import NotInRecord, Table
@@ -101,7 +102,7 @@ def _clocks(source: Source) -> Facts:
     clocks = source.header.clocks
     facts = [
         ("asked", clocks.requested),
-        ("done", clocks.label),
+        ("done", judged_label(source.record)),
         ("measured", source.clocks.rpartition(", ")[2].removesuffix(" measured")),
     ]
     shapes = [found.clock for found in source.analysis.diagnostics if found.clock]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from stats.clocks import judged_label
 from stats.intervals import Floats
 from stats.levels import Level, level_of
 from stats.prepare import Prepared, accepted_blocks, prepare
@@ -103,12 +104,12 @@ class Source:
         clock = grid.clock_mhz[grid.accepted]
         clock = clock[np.isfinite(clock) & (clock > 0)]
         if not len(clock):
-            return f"{self.header.clocks.label}, not measured"
+            return f"{judged_label(self.record)}, not measured"
         low, high = round(float(clock.min())), round(float(clock.max()))
         return (
-            f"{self.header.clocks.label}, {low}–{high} MHz measured"
+            f"{judged_label(self.record)}, {low}–{high} MHz measured"
             if low != high
-            else (f"{self.header.clocks.label}, {low} MHz measured")
+            else (f"{judged_label(self.record)}, {low} MHz measured")
         )
 
 

@@ -1,0 +1,147 @@
+"""``gemm-bench`` in its own process: what it says of recorded runs, and of runs on the GPU made of NumPy.
+
+The records are those that the README quotes; a command that cannot read them is seen here first.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_gpu_runs import on_stand_in, stand_in_for
+
+from gemm.campaigns import Campaign
+from gemm.cli import main
+from stats.records import read_record
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+needs_records = pytest.mark.skipif(not list(RESULTS.glob("ladder-a-*.jsonl")), reason="no recorded runs here")
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs gemm-bench here; its exit status, stdout and stderr."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["gemm-bench", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main()
+        told = capsys.readouterr()
+        assert isinstance(stop.value.code, int)
+        return stop.value.code, told.out, told.err
+
+    return run
+
+
+@needs_records
+def test_explain_shows_each_section_in_every_form(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stats.tables import Column
+
+    # The sections have tests of their own and take their time; here it is how they are shown.
+    sections = {"ceilings": ([Column("arm", "arm"), Column("cycles", "cycles")], [{"arm": "A3", "cycles": 32.5}])}
+    monkeypatch.setattr("gemm.cli_explain._sections", lambda *_: sections | {"nothing": ([], [])})
+    ladder = ("--record", next(RESULTS.glob("ladder-a-*.jsonl")))
+    code, out, err = command("explain", *ladder)
+    assert (code, err) == (0, "")
+    assert out.startswith("sm_90: measured on NVIDIA H200")
+    assert "ceilings\n" in out
+    assert "nothing" not in out
+    code, out, _ = command("explain", *ladder, "--format", "json")
+    assert json.loads(out)["sm_90"]["ceilings"] == [{"arm": "A3", "cycles": 32.5}]
+    code, out, _ = command("explain", *ladder, "--arch", "80", "--format", "md")
+    assert out.startswith("sm_80: PREDICTED, NOT MEASURED")
+    assert "### ceilings" in out
+    assert command("explain", *ladder, "--format", "csv")[1].splitlines() == ["arm,cycles", "A3,32.5", ""]
+
+
+@needs_records
+def test_explain_refuses_what_is_not_there(command: Command, tmp_path: Path) -> None:
+    assert command("explain", "--arch", "75")[::2] == (2, "gemm-bench: --arch '75': choose from 80, 90\n")
+    assert command("explain", "--format", "xml")[0] == 2
+    code, out, err = command("explain", "--record", tmp_path / "absent")
+    assert (code, out) == (2, "")
+    assert "no such file or folder" in err
+
+
+@needs_records
+def test_verdicts_that_cannot_be_written_are_one_line(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("gemm.explain.claims.judge", lambda _: [])
+    ladder = ("--record", next(RESULTS.glob("ladder-a-*.jsonl")))
+    code, out, err = command("explain", "claims", *ladder, "--out", tmp_path / "no" / "folder.json")
+    assert (code, out) == (2, "")
+    assert err.endswith("folder.json: cannot be written (No such file or directory)\n")
+    code, out, err = command("explain", "claims", *ladder, "--format", "json", "--out", tmp_path / "verdicts.json")
+    assert (code, err) == (0, "")
+    assert json.loads((tmp_path / "verdicts.json").read_text()) == json.loads(out)
+
+
+@needs_records
+@pytest.mark.parametrize(("campaign", "pattern"), [("aa", "aa-h200-*.jsonl"), ("inject", "inject-h200*.jsonl")])
+def test_recorded_campaigns_are_judged_again(campaign: str, pattern: str, command: Command) -> None:
+    records = sorted(RESULTS.glob(pattern))
+    code, out, err = command(campaign, *(part for path in records for part in ("--record", path)), "--format", "json")
+    rows = json.loads(out)["rows"]
+    outside = [row for row in rows if row["inside"] != "yes"]
+    assert code == (1 if outside else 0)
+    assert err.count("\n") == (1 if outside else 0)
+
+
+def small_campaign(campaign: Campaign, device_index: int) -> Any:
+    """The arms of a campaign on the stand-in GPU, on a shape that suits it."""
+    return on_stand_in("gemm.campaigns", "campaign_arms", replace(campaign, shape=(128, 128, 32)), device_index)
+
+
+@needs_torch
+def test_campaigns_run_and_are_recorded(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("gemm.campaigns.campaign_arms", small_campaign)
+    monkeypatch.setattr("micro.device.cuda_device_count", lambda: 1)
+    out = tmp_path / "aa.jsonl"
+    options = ("--pairs", 2, "--processes", 1, "--blocks", 2)
+    code, text, err = command("aa", *options, "--runs", 2, "--out", out)
+    # The stand-in's time has no scatter, so nothing can be judged: the command says so, and the records are there.
+    assert (code, text) == (2, ""), err
+    assert err.endswith(
+        "000+0%: arm 000+0% reads exactly the same time in all 2 cells: the clock does not resolve it\n"
+    )
+    record = read_record(tmp_path / "aa-0.jsonl")
+    assert record.header.config["campaign"] == "aa"
+    assert len(record.cells) == 2 * 2 * 2
+    assert (tmp_path / "aa-1.jsonl").exists()
+    for bad, says in ((("--runs", 0), "--runs: 0 is below 1"), (("--clocks", "x"), "--clocks 'x': choose from")):
+        code, _, err = command("aa", *bad)
+        assert code == 2
+        assert says in err
+
+
+@needs_torch
+def test_stream_runs_and_is_shown(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stand_in_for(monkeypatch, "gemm.explain.stream", "stream_arms")
+    monkeypatch.setattr("micro.device.cuda_device_count", lambda: 1)
+    config = tmp_path / "stream.yaml"
+    config.write_text("shape: 256x256x64\nblocks: 2\nwarmup_blocks: 0\nlaunches: 1\n")
+    out = tmp_path / "stream.jsonl"
+    code, text, err = command(
+        "explain", "stream", "--config", config, "--processes", 1, "--out", out, "--format", "json"
+    )
+    assert code == 0, err
+    rows = json.loads(text)["rows"]
+    assert {row["arm"] for row in rows} >= {"tiles_natural", "barrier"}
+    assert read_record(out).header.workload["kernel"] == "stream"
+
+
+@pytest.mark.cuda_build
+def test_sass_counts_the_loads_of_a_config(command: Command) -> None:
+    code, out, err = command("sass", "--arch", "90", "--swizzle", "on", "--format", "json")
+    assert (code, err) == (0, "")
+    loads = {row["variant"]: row["loads"] for row in json.loads(out)["rows"]}
+    assert loads == {"A1": 32, "A2": 24, "A2L": 8, "A3": 8}
