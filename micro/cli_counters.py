@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import typer
 
 from micro.variants import VARIANTS
-from stats.errors import UserError, run_app
+from stats.errors import UserError, choice, run_app
 from stats.tables import FORMATS
 
 if TYPE_CHECKING:
@@ -27,13 +27,6 @@ __all__ = ["ToolOf", "add_counters", "register"]
 ToolOf: TypeAlias = "Callable[[CountersConfig, str | None, str, int], CounterTool]"
 
 SETS = ("chosen", "full")
-
-
-def choice(option: str, value: str, allowed: tuple[str, ...]) -> str:
-    """``value`` if it is allowed. Raises UserError."""
-    if value not in allowed:
-        raise UserError(f"{option} {value!r}: choose from {', '.join(allowed)}")
-    return value
 
 
 def micro_tool(config: CountersConfig, variants: str | None, swizzle: str, device: int) -> CounterTool:
