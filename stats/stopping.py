@@ -12,14 +12,24 @@ Mathematical Statistics 16 (1945) 243-258.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from stats.effect import Interval, percent
 from stats.errors import UserError
-from stats.inference import Interval
 from stats.intervals import Floats
 
-__all__ = ["half_width_kept", "stein_interval", "stein_total", "units_in_all"]
+__all__ = ["TwoStages", "half_width_kept", "stein_interval", "stein_total", "two_stages", "units_in_all"]
+
+
+@dataclass(frozen=True)
+class TwoStages:
+    """What a pilot that counts as first stage asks for in all; blocks per process stay as they were in it."""
+
+    first: int  # processes of the pilot
+    processes: int  # in all
+    half_width_percent: float  # of stein_interval over all of them
 
 
 def _t_quantile(n0: int, confidence: float) -> float:
@@ -70,3 +80,16 @@ def stein_interval(
         raise UserError(f"both stages: {len(x)} units are fewer than the first stage's {n0}; give all of them")
     half = float(half_width_kept(s0, n0, len(x), confidence))
     return Interval(float(x.mean()) - half, float(x.mean()) + half, confidence)
+
+
+def two_stages(pilots: Sequence[Floats], half_width: float, *, confidence: float = 0.95) -> TwoStages:
+    """Stein's way to ±``half_width`` (log-ratio) for every pair of a pilot, given as its process means each.
+
+    The pair that needs most processes decides. Raises UserError as ``stein_total`` does.
+    """
+    found = []
+    for first in pilots:
+        total = stein_total(first, half_width, confidence=confidence)
+        n0, s0 = _spread(first)
+        found.append(TwoStages(n0, total, percent(float(half_width_kept(s0, n0, total, confidence)))))
+    return max(found, key=lambda way: (way.processes, way.half_width_percent))
