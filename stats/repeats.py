@@ -46,7 +46,7 @@ def repeat_rows(records: Sequence[Record], a: str, b: str) -> list[dict[str, Any
     for metric in ("cycles", "time"):
         thetas = []
         for record in holding:
-            (found,) = analyse(record, a=a, b=b, metric=metric).comparisons  # type: ignore[arg-type]
+            (found,) = analyse(record, a=a, b=b, metric=metric).comparisons
             inference = found.inference
             if inference.t is None:
                 continue
