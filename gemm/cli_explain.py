@@ -122,9 +122,17 @@ def claims(
     """A verdict per claim under test, from records, machine code and addresses; no GPU needed."""
     chosen = choice("--format", fmt, FORMATS)
     from gemm.explain.claims import COLUMNS, claim_rows, claims_json, judge
+    from stats.report.files import refuse_records
     from stats.tables import render
 
     evidence = _evidence(record)
+    if out is not None:
+        read = [
+            *record,
+            *(one.path for one in evidence.records() if one.path),
+            *(path for path, _ in evidence.counters),
+        ]
+        refuse_records("--out", out, read)
     results = judge(evidence)
     if out is not None:
         try:

@@ -57,7 +57,10 @@ def instructions(
         if out is not None:
             raise UserError("--out: --record measures nothing, so there is nothing to record; leave one of them out")
         from stats.records import read_record
+        from stats.report.files import refuse_records
 
+        if figure is not None:
+            refuse_records("--figure", figure, [record])
         _show(read_record(record), fmt, figure)
         return
     from micro.device import cuda_device_count, driver_trouble, require_gpu

@@ -227,7 +227,10 @@ def export(
 ) -> None:
     """Write the cells of records, one typed row each."""
     from stats.report.export import EXPORT_FORMS, exported
+    from stats.report.files import refuse_records
 
+    if out is not None:
+        refuse_records("--out", out, records)
     _deliver(exported(_sources(records), choice("--form", form, EXPORT_FORMS)), out)
 
 
@@ -237,7 +240,9 @@ def report(
     title: str = typer.Option("smem-bench report", "--title", help="Heading of the page."),
 ) -> None:
     """Write one self-contained HTML page with the tables and figures of the records."""
+    from stats.report.files import refuse_records
     from stats.report.html import html_report
 
+    refuse_records("--html", html, records)
     _deliver(html_report(_sources(records), title), html)
     sys.stdout.write(f"{html}\n")

@@ -109,6 +109,18 @@ def test_tables_and_figure_of_a_record(
     assert figure.exists()
 
 
+def test_a_figure_never_replaces_its_record(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    record, figure = tmp_path / "made.jsonl", tmp_path / "made.png"
+    record.write_text("a record\n")
+    figure.symlink_to(record)
+    assert call(monkeypatch, "--record", str(record), "--figure", str(figure)) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"micro-bench: --figure {figure}: is one of the records; choose another file\n")
+    assert record.read_text() == "a record\n"
+
+
 def test_record_of_another_tool_and_unfinished_record_are_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

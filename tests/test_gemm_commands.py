@@ -42,6 +42,26 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 @needs_records
+def test_claims_never_replace_a_record_that_they_read(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("gemm.explain.claims.judge", lambda _: [])
+    record = tmp_path / "mine.jsonl"
+    record.write_bytes(next(RESULTS.glob("ladder-a-*.jsonl")).read_bytes())
+    link = tmp_path / "claims.json"
+    link.symlink_to(record)
+    before = record.read_bytes()
+    for records, out in ((record, record), (tmp_path, record), (record, link), (tmp_path, link)):
+        code, told, err = command("explain", "claims", "--record", records, "--out", out)
+        assert (code, told) == (2, "")
+        assert err == f"gemm-bench: --out {out}: is one of the records; choose another file\n"
+    assert record.read_bytes() == before
+    link.unlink()
+    assert command("explain", "claims", "--record", tmp_path, "--out", link)[0] == 0
+    assert json.loads(link.read_text())["claims"] == []
+
+
+@needs_records
 def test_explain_shows_each_section_in_every_form(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     from stats.tables import Column
 

@@ -241,3 +241,33 @@ def test_help_imports_nothing_heavy() -> None:
     root = Path(__file__).parent.parent
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
     assert done.stdout == "[]\n"
+
+
+OUTPUTS = {"report": ["report", "r.jsonl", "--html"], "export": ["export", "results/gemm.jsonl", "r.jsonl", "--out"]}
+
+
+@pytest.mark.parametrize("arguments", OUTPUTS.values(), ids=OUTPUTS)
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("r.jsonl", "is one of the records; choose another file"),
+        ("./results/../r.jsonl", "is one of the records"),
+        ("soft.html", "is one of the records"),
+        ("hard.html", "is one of the records"),
+        ("results/micro.jsonl", "exists already and may be a record"),
+        ("results", "is a folder or no name at all"),
+        ("", "is a folder or no name at all; give the name of a file"),
+    ],
+)
+def test_an_output_never_replaces_a_record(run: Run, arguments: list[str], name: str, why: str) -> None:
+    path = written(gemm_record(processes=1, blocks=2), Path("r.jsonl"))
+    Path("soft.html").symlink_to("r.jsonl")
+    os.link("r.jsonl", "hard.html")
+    before = path.read_bytes(), Path("results/micro.jsonl").read_bytes()
+    status, out, err = run(*arguments, name)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"bench-stats: {arguments[-1]} ")
+    assert why in err
+    assert (path.read_bytes(), Path("results/micro.jsonl").read_bytes()) == before
+    assert run(*arguments, "fresh.out")[0] == 0
+    assert run(*arguments, "fresh.out")[0] == 0

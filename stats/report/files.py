@@ -9,11 +9,28 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from stats.errors import UserError
 
-__all__ = ["write_whole"]
+__all__ = ["refuse_records", "write_whole"]
+
+
+def refuse_records(option: str, out: Path, inputs: Iterable[Path]) -> None:
+    """Refuse an output that would replace what is read, under whatever name, or any JSON Lines file that is there.
+
+    Raises UserError naming ``option`` and the file; a folder is refused, too.
+    """
+    if out.is_dir():
+        raise UserError(f"{option} {str(out)!r}: is a folder or no name at all; give the name of a file")
+    target = out.resolve()
+    for path in inputs:
+        # A hard link has another resolved name, a record not yet there has no identity: both are asked.
+        if target == path.resolve() or (out.exists() and path.exists() and out.samefile(path)):
+            raise UserError(f"{option} {out}: is one of the records; choose another file")
+    if target.suffix == ".jsonl" and target.exists():
+        raise UserError(f"{option} {out}: exists already and may be a record; choose another file")
 
 
 def write_whole(path: Path, content: bytes) -> bool:
