@@ -22,8 +22,10 @@ from stats.schema import SCHEMA_VERSION, CellRow, Header, ProcessEvent, ProcessR
 __all__ = ["newest_first", "read_record"]
 
 _NAN_FIELDS = ("time_ns", "sm_cycles", "clock_mhz", "temperature_c", "power_w", "nvml_clock_mhz", "started_s")
-_COUNTS = ("process", "block", "position", "launches", "attempt")
+_COUNTS = ("process", "block", "position", "attempt")
+_POSITIVE = ("time_ns", "sm_cycles", "clock_mhz")  # or null: not measured
 _LARGEST_COUNT = 2**31 - 1
+_SMALLEST, _LARGEST = 1e-9, 1e18  # of a figure in ns, cycles or MHz: beyond, squares and ratios overflow
 _CELL_FIELDS = CellRow.__dataclass_fields__.keys()
 _EVENTS = frozenset(get_args(ProcessEvent))
 
@@ -49,12 +51,19 @@ def _figure(value: Any) -> float:
 
 def _cell(row: dict[str, Any]) -> CellRow:
     # A record has up to some 100,000 of these: what is as it should be takes the short way.
+    for name in _POSITIVE:
+        value = row.get(name)
+        if value is not None and not _SMALLEST <= _figure(value) <= _LARGEST:
+            raise ValueError(
+                f"{name} is {value!r}, not a number from {_SMALLEST:g} to {_LARGEST:g}; null where it was not measured"
+            )
     for name in _NAN_FIELDS:
         if type(row.get(name)) is not float:
             row[name] = _figure(row.get(name))
     for name in _COUNTS:
         if type(row.get(name, 0)) is not int or not 0 <= row.get(name, 0) <= _LARGEST_COUNT:
             _integer(row, name, 0)
+    _integer(row, "launches", 1)
     _integer(row, "other_processes", -1)
     reasons = row.get("throttle_reasons", [])
     if type(reasons) is not list or any(type(reason) is not str for reason in reasons):
@@ -111,6 +120,8 @@ def _parse_header(path: Path, line: str) -> Header:
     version = raw.get("schema_version")
     if not isinstance(version, int) or isinstance(version, bool):
         raise UserError(f"{path}:1: schema_version is {version!r}, not a number; is this a record of this suite?")
+    if version < 1:
+        raise UserError(f"{path}:1: schema_version is {version}, not 1 or above; is this a record of this suite?")
     if version > SCHEMA_VERSION:
         raise UserError(
             f"{path}: written with record schema {version}, this version reads up to {SCHEMA_VERSION}; "
@@ -130,6 +141,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str, bool]]:
         data = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except ValueError:  # a zero byte, which a mark in a page can hold
+        raise UserError(f"{str(path)!r}: cannot be read (no such name can be)") from None
     lines = data.split(b"\n")
     ends_whole = lines[-1] == b""
     if ends_whole:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import math
 import os
 import pickle
 import signal
@@ -186,6 +187,10 @@ def _checked(name: str, cell: Any) -> dict[str, Any]:
         raise BenchError(f"arm {name}: neither time_ns nor sm_cycles was measured (both are nan)")
     if min(measured) <= 0:
         raise BenchError(f"arm {name}: time_ns {plain['time_ns']:g}, sm_cycles {plain['sm_cycles']:g}: not positive")
+    if math.inf in measured:
+        raise BenchError(f"arm {name}: time_ns {plain['time_ns']:g}, sm_cycles {plain['sm_cycles']:g}: not finite")
+    if plain["clock_mhz"] <= 0 or plain["clock_mhz"] == math.inf:  # nan: not measured
+        raise BenchError(f"arm {name}: clock_mhz {plain['clock_mhz']:g}: neither nan nor a finite number above 0")
     return plain
 
 

@@ -99,6 +99,8 @@ def _misbehave(how: str) -> Cell:
         "nan": Cell(math.nan, math.nan, 1),
         "zero": Cell(0.0, math.nan, 1),
         "launches": Cell(1.0, 1.0, 0),
+        "infinite": Cell(1.0, math.inf, 1),
+        "clock": Cell(1.0, 1.0, 1, clock_mhz=0.0),
     }
     return cells.get(how, 42)  # type: ignore[arg-type]
 

@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, replace
@@ -200,6 +201,13 @@ def test_a_bad_line_in_the_middle_is_named(tmp_path: Path, line: bytes, says: st
         ("values", {"x": []}, "not a number"),
         ("values", [1], "not a row"),
         ("unheard_of", 1, "unheard_of"),
+        ("launches", 0, r"a\.jsonl:3: .*launches is 0, not an integer from 1"),
+        ("launches", -3, "launches is -3"),
+        *(
+            (field, value, rf"a\.jsonl:3: .*{field} is {re.escape(str(value))}, not a number from 1e-09 to 1e\+18")
+            for field in ("time_ns", "sm_cycles", "clock_mhz")
+            for value in (0, 0.0, -1.5, 5e-324, 1e308, math.inf, -math.inf, math.nan)
+        ),
     ],
 )
 def test_a_cell_with_a_wrong_field_is_refused(tmp_path: Path, field: str, value: object, says: str) -> None:
@@ -221,6 +229,8 @@ def test_a_cell_with_a_wrong_field_is_refused(tmp_path: Path, field: str, value:
         (b'{"kind":"header"}', "schema_version is None"),
         (b'{"kind":"header","schema_version":true}', "schema_version is True"),
         (b'{"kind":"header","schema_version":"1"}', "schema_version is '1'"),
+        (b'{"kind":"header","schema_version":0}', r"a\.jsonl:1: schema_version is 0, not 1 or above"),
+        (b'{"kind":"header","schema_version":-1}', "schema_version is -1"),
         (b'{"kind":"header","schema_version":1}', "header field tool: Field required"),
         (b'{"kind":"header","schema_version":999}', f"written with record schema 999, .* reads up to {SCHEMA_VERSION}"),
     ],
@@ -232,6 +242,23 @@ def test_a_record_without_its_header_is_refused(tmp_path: Path, first_line: byte
         read_record(path)
 
 
+def test_what_was_not_measured_is_null_and_a_torn_line_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    row = json.loads(written(path, cell()).splitlines()[1])
+    for field in ("time_ns", "sm_cycles", "clock_mhz"):
+        path.write_bytes(path.read_bytes() + json.dumps({**row, field: None}).encode() + b"\n")
+    path.write_bytes(path.read_bytes() + json.dumps({**row, "time_ns": 0}).encode())
+    read = read_record(path)
+    assert (len(read.cells), read.torn_line) == (4, 6)
+    assert [math.isnan(one.time_ns) for one in read.cells] == [False, True, False, False]
+
+
+def test_every_record_of_the_repository_is_read() -> None:
+    paths = sorted((Path(__file__).resolve().parents[1] / "results").glob("*.jsonl"))
+    for path in paths:
+        assert read_record(path).cells, path
+
+
 def test_empty_absent_and_folder(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
     with pytest.raises(UserError, match="empty"):
@@ -240,6 +267,8 @@ def test_empty_absent_and_folder(tmp_path: Path) -> None:
         read_record(tmp_path / "absent.jsonl")
     with pytest.raises(UserError, match="cannot be read"):
         read_record(tmp_path)
+    with pytest.raises(UserError, match=r"'a\\x00b': cannot be read"):
+        read_record(Path("a\0b"))
 
 
 @given(st.binary(max_size=80), st.integers(0, 2000), st.integers(0, 60))

@@ -208,6 +208,8 @@ def test_process_that_ends_badly_after_its_last_cell_is_noted(
         ("nan", "neither time_ns nor sm_cycles was measured"),
         ("zero", "not positive"),
         ("launches", "a cell of 0 launches measures nothing"),
+        ("infinite", "sm_cycles inf: not finite"),
+        ("clock", "clock_mhz 0: neither nan nor"),
         ("int", "returned int instead of a Cell"),
     ],
 )
