@@ -69,6 +69,7 @@ class Judged:
     inference: Inference
     different: bool
     clock: float = math.nan  # log-ratio of the measured clocks, the longer arm's over the other's
+    record: str = ""
 
 
 def _truths(record: Record) -> dict[str, float]:
@@ -121,7 +122,7 @@ def judge(records: Sequence[Record]) -> list[Judged]:
                     raise UserError(f"{record.name}: {pair[0]}: {means.fault}")
                 inference = holm([infer(means.means, alpha=ALPHA)])[0]
                 different = Verdict.DIFFERENT in decide(inference, margin).verdicts
-                found.append(Judged(effect, metric, truths[pair[0]], inference, different, clocks[pair]))
+                found.append(Judged(effect, metric, truths[pair[0]], inference, different, clocks[pair], record.name))
     return found
 
 
@@ -147,10 +148,13 @@ def _percent(log_ratio: float) -> float:
 
 
 def aa_rows(judged: Sequence[Judged]) -> list[dict[str, Any]]:
-    """One row per metric over the pairs in which nothing was injected."""
+    """One row per metric over the pairs, all without an effect. Raises UserError for a record of injected effects."""
+    for one in judged:
+        if one.effect_percent:
+            raise UserError(f"{one.record}: a record of injected effects, not of A/A; gemm-bench inject reads it")
     rows = []
     for metric in ("cycles", "time"):
-        of_metric = [one for one in judged if one.metric == metric and one.effect_percent == 0]
+        of_metric = [one for one in judged if one.metric == metric]
         testable = [one for one in of_metric if one.inference.t is not None]
         if not testable:
             continue
@@ -176,9 +180,12 @@ def aa_rows(judged: Sequence[Judged]) -> list[dict[str, Any]]:
 
 
 def inject_rows(judged: Sequence[Judged]) -> list[dict[str, Any]]:
-    """One row per injected effect and metric."""
+    """One row per injected effect and metric. Raises UserError for an A/A record."""
+    for one in judged:
+        if not one.effect_percent:
+            raise UserError(f"{one.record}: a record of A/A, not of injected effects; gemm-bench aa reads it")
     rows = []
-    for effect in sorted({one.effect_percent for one in judged if one.effect_percent}):
+    for effect in sorted({one.effect_percent for one in judged}):
         for metric in ("cycles", "time"):
             found = [
                 one

@@ -95,6 +95,14 @@ def test_a_record_of_something_else_is_refused() -> None:
         judge([other])
 
 
+def test_each_campaign_reads_its_own_records_only() -> None:
+    same, injected = campaign([0.0] * 2), campaign([0.5] * 2)
+    with pytest.raises(UserError, match="a record of injected effects, not of A/A; gemm-bench inject reads it"):
+        aa_rows(judge([same, injected]))
+    with pytest.raises(UserError, match="a record of A/A, not of injected effects; gemm-bench aa reads it"):
+        inject_rows(judge([injected, same]))
+
+
 def test_too_few_processes_give_no_rows_instead_of_a_rate() -> None:
     one = campaign([0.0, 0.0])
     one.cells = [replace(cell) for cell in one.cells if cell.process == 0]
