@@ -55,6 +55,9 @@ def run_app(app: Callable[..., Any], prog_name: str) -> None:
     except typer.Exit as stop:
         status = stop.exit_code
     except usage_error as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # newer versions of click; its message is the whole help
+            print(error.format_message(), file=sys.stderr)
+            sys.exit(EXIT_BAD_INPUT)
         path = error.ctx.command_path if error.ctx is not None else prog_name
         print(f"{prog_name}: {' '.join(error.format_message().split())} (see {path} --help)", file=sys.stderr)
         sys.exit(EXIT_BAD_INPUT)

@@ -80,6 +80,20 @@ def test_a_usage_error_points_at_help(
     assert err.count("\n") == 1
 
 
+def test_no_arguments_print_the_help_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+    app.callback()(lambda: None)
+    app.command("one")(lambda: None)
+    app.command("two")(lambda: None)
+    assert ended(app, monkeypatch=monkeypatch) in (0, EXIT_BAD_INPUT)  # older versions of click call it a success
+    bare = "".join(capsys.readouterr())
+    assert ended(app, "--help", monkeypatch=monkeypatch) == 0
+    assert bare == capsys.readouterr().out
+    assert bare.count("\n") > 5
+
+
 def test_other_expected_trouble_of_typer_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
