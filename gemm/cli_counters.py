@@ -52,4 +52,4 @@ def current_gemm_hash() -> str:
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``gemm-bench``."""
-    add_counters(app, gemm_tool, current_gemm_hash)
+    add_counters(app, "gemm-bench", gemm_tool, current_gemm_hash)

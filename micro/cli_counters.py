@@ -95,11 +95,11 @@ def count(
     return render_counters(record, fmt)  # type: ignore[arg-type]
 
 
-def add_counters(app: typer.Typer, tool_of: ToolOf, current_hash: Callable[[], str]) -> None:
+def add_counters(app: typer.Typer, name: str, tool_of: ToolOf, current_hash: Callable[[], str]) -> None:
     """Add the command to ``app``.
 
-    ``tool_of`` makes the tool from config, variants, swizzle (on, off or both) and device; ``current_hash`` is that of
-    its kernels as they are now.
+    ``name`` is the tool's; ``tool_of`` makes it from config, variants, swizzle (on, off or both) and device;
+    ``current_hash`` is that of its kernels as they are now.
     """
 
     @app.command()
@@ -127,7 +127,7 @@ def add_counters(app: typer.Typer, tool_of: ToolOf, current_hash: Callable[[], s
         if full and keep is None:
             raise UserError("--set full: give --keep DIR, since the report is what it is for")
         if from_file is not None:
-            sys.stdout.write(show(from_file, fmt, current_hash()))
+            sys.stdout.write(show(from_file, fmt, name, current_hash))
             return
         from micro.counter_config import CountersConfig
         from stats.config import load_config
@@ -142,16 +142,21 @@ def add_counters(app: typer.Typer, tool_of: ToolOf, current_hash: Callable[[], s
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``micro-bench``."""
-    add_counters(app, micro_tool, current_micro_hash)
+    add_counters(app, "micro-bench", micro_tool, current_micro_hash)
 
 
-def show(path: Path, fmt: str, current_hash: str) -> str:
-    """A recorded run as a report, marked stale when the kernels have changed since. Raises UserError."""
+def show(path: Path, fmt: str, tool: str, current_hash: Callable[[], str]) -> str:
+    """A recorded run as a report, marked stale when the kernels have changed since.
+
+    Raises UserError for what is no record of ``tool``'s counters: the hash of other kernels says nothing of it.
+    """
     from micro.counter_record import read_counters
     from micro.counter_table import render_counters
 
     record = read_counters(path)
-    return render_counters(record, fmt, stale=record.source_hash != current_hash)  # type: ignore[arg-type]
+    if record.tool != tool:
+        raise UserError(f"{path}: a record of {record.tool} counters; use {record.tool} counters --from {path}")
+    return render_counters(record, fmt, stale=record.source_hash != current_hash())  # type: ignore[arg-type]
 
 
 def hand_line(tool: CounterTool, config: CountersConfig) -> str:

@@ -42,6 +42,33 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 @needs_records
+def test_a_campaign_refuses_records_of_the_other(command: Command) -> None:
+    for name, file, told in (("aa", "inject-*.jsonl", "injected effects"), ("inject", "aa-*.jsonl", "A/A")):
+        code, out, err = command(name, "--record", next(RESULTS.glob(file)))
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert f": a record of {told}, not of " in err
+
+
+@needs_records
+def test_counters_of_the_other_tool_are_refused_and_not_called_stale(
+    command: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from micro import cli
+
+    of_micro, of_gemm = (next(RESULTS.glob(f"counters-{tool}-*.json")) for tool in ("micro", "gemm"))
+    code, out, err = command("counters", "--from", of_micro)
+    assert (code, out) == (2, "")
+    assert err == (
+        f"gemm-bench: {of_micro}: a record of micro-bench counters; use micro-bench counters --from {of_micro}\n"
+    )
+    assert command("counters", "--from", of_gemm)[0] == 0
+    monkeypatch.setattr("sys.argv", ["micro-bench", "counters", "--from", str(of_gemm)])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert (stop.value.code, capsys.readouterr().out) == (2, "")
+
+
+@needs_records
 def test_claims_never_replace_a_record_that_they_read(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -72,7 +99,7 @@ def test_explain_shows_each_section_in_every_form(command: Command, monkeypatch:
     code, out, err = command("explain", *ladder)
     assert (code, err) == (0, "")
     assert out.startswith("sm_90: measured on NVIDIA H200")
-    assert "ceilings\n" in out
+    assert "ceilings, SM cycles per warp k-step\n" in out
     assert "nothing" not in out
     code, out, _ = command("explain", *ladder, "--format", "json")
     assert json.loads(out)["sm_90"]["ceilings"] == [{"arm": "A3", "cycles": 32.5}]
