@@ -7,6 +7,7 @@ the bank model predicts. Each form says which it is. Imports that cost time happ
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -53,6 +54,8 @@ def instructions(
         raise UserError(f"--figure {figure}: choose a name that ends in {', '.join(_FIGURE_SUFFIXES)}")
     if figure is not None and not figure.parent.is_dir():
         raise UserError(f"--figure {figure}: there is no folder {figure.parent}; make it first")
+    if figure is not None and not os.access(figure if figure.exists() else figure.parent, os.W_OK):
+        raise UserError(f"--figure {figure}: cannot be written; choose another place")
     if record is not None:
         if out is not None:
             raise UserError("--out: --record measures nothing, so there is nothing to record; leave one of them out")
@@ -98,13 +101,19 @@ def run_instructions(
 
 
 def _show(found: Record, fmt: str, figure: Path | None) -> None:
-    sys.stdout.write(measured_text(found, fmt))
-    if figure is not None:
-        from micro.instruction_figure import draw_heat_maps
-        from micro.instruction_results import points_of
+    text = measured_text(found, fmt)
+    try:
+        if figure is not None:
+            from micro.instruction_figure import draw_heat_maps
+            from micro.instruction_results import points_of
 
-        name = found.header.device.name if found.header.device else "unknown device"
-        draw_heat_maps(points_of(found), figure, f"{name}: rate by what is under way ({found.name})")
+            name = found.header.device.name if found.header.device else "unknown device"
+            draw_heat_maps(points_of(found), figure, f"{name}: rate by what is under way ({found.name})")
+    except UserError:
+        if found.path is None:  # measured and nowhere recorded: what cost GPU time is shown all the same
+            sys.stdout.write(text)
+        raise
+    sys.stdout.write(text)
 
 
 def measured_text(record: Record, fmt: Any) -> str:

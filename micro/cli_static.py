@@ -177,12 +177,16 @@ def banks(
     from micro.static_tables import banks_text
 
     names = parse_variants(variants)
-    typer.echo(banks_text(names, swizzle.values, fmt.value, each=each), nl=False)
+    text = banks_text(names, swizzle.values, fmt.value, each=each)
+    drawn = []
     if figures is not None:
         from micro.pictures import draw_all
 
-        for path in draw_all(figures, names, swizzle.values):
-            typer.echo(f"wrote {path}", err=True)
+        drawn = draw_all(figures, names, swizzle.values)
+    # A command that fails has printed nothing, so the table comes last.
+    typer.echo(text, nl=False)
+    for path in drawn:
+        typer.echo(f"wrote {path}", err=True)
 
 
 def register(app: typer.Typer) -> None:

@@ -12,7 +12,7 @@ from instruction_record import make_record
 
 from micro import cli_instructions, device
 from micro.instructions import InstructionsConfig
-from stats.errors import run_app
+from stats.errors import UserError, run_app
 from stats.records import RecordWriter
 
 
@@ -119,6 +119,17 @@ def test_a_figure_never_replaces_its_record(
     out, err = capsys.readouterr()
     assert (out, err) == ("", f"micro-bench: --figure {figure}: is one of the records; choose another file\n")
     assert record.read_text() == "a record\n"
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_figure_that_fails_leaves_stdout_empty_unless_the_table_would_be_lost(
+    recorded: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    made = make_record(InstructionsConfig())
+    made.path = tmp_path / "made.jsonl" if recorded else None
+    with pytest.raises(UserError, match="/proc/x.png: cannot be written"):
+        cli_instructions._show(made, "table", Path("/proc/x.png"))
+    assert (capsys.readouterr().out == "") is recorded
 
 
 def test_record_of_another_tool_and_unfinished_record_are_refused(

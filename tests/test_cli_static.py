@@ -70,6 +70,10 @@ def test_banks_in_every_format(bench):
     assert "prediction" in text
 
 
+def test_banks_prints_nothing_when_the_pictures_cannot_be_drawn(bench):
+    fails_in_one_line(bench("banks", "--figures", "/dev/null"), "/dev/null: pictures cannot be written")
+
+
 def test_banks_one_row_per_instruction(bench):
     _, text, _ = bench("banks", "--instructions", "--format", "json", "--variants", "A1", "--swizzle", "off")
     loads = [row for row in json.loads(text)["rows"] if row["step"].startswith("load")]
