@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import typer
 
-from stats.errors import UserError
+from stats.errors import UserError, choice
 from stats.tables import FORMATS, Format
 
 __all__ = ["register"]
@@ -31,12 +31,6 @@ def _percent(option: str, text: str | None) -> float | None:
         raise UserError(f"{option}: {text!r} is not a percentage; write it like 0.5%") from None
     if not math.isfinite(value) or not 0 < value < 1000:
         raise UserError(f"{option}: is {text}; give a percentage above 0")
-    return value
-
-
-def _choice(option: str, value: str, allowed: tuple[str, ...]) -> Any:
-    if value not in allowed:
-        raise UserError(f"{option} {value!r}: choose from {', '.join(allowed)}")
     return value
 
 
@@ -67,8 +61,8 @@ def compare(
 
     Exit status 0: nothing worse; 1: a regression is claimed; 2: cannot tell, or bad input.
     """
-    chosen: Format = _choice("--format", fmt, FORMATS)
-    which = _choice("--metric", metric, METRICS)
+    chosen: Format = choice("--format", fmt, FORMATS)
+    which = choice("--metric", metric, METRICS)
     margin_percent = _percent("--margin", margin)
     _fraction("--alpha", alpha, 0.0001, 0.2)
     if len(records) > 2:
@@ -108,8 +102,8 @@ def plan(
 
     Exit status 0: there is a plan; 2: out of reach, or bad input.
     """
-    chosen = cast("Format", _choice("--format", fmt, FORMATS))
-    which = _choice("--metric", metric, ("time", "cycles"))
+    chosen = cast("Format", choice("--format", fmt, FORMATS))
+    which = choice("--metric", metric, ("time", "cycles"))
     wanted, size = _percent("--half-width", half_width), _percent("--effect", effect)
     _fraction("--power", power, 0.1, 0.99)
     _fraction("--alpha", alpha, 0.0001, 0.2)
