@@ -24,6 +24,7 @@ __all__ = ["newest_first", "read_record"]
 _NAN_FIELDS = ("time_ns", "sm_cycles", "clock_mhz", "temperature_c", "power_w", "nvml_clock_mhz", "started_s")
 _COUNTS = ("process", "block", "position", "launches", "attempt")
 _LARGEST_COUNT = 2**31 - 1
+_LARGEST_FIGURE = 1e100  # its square is still a number
 _CELL_FIELDS = CellRow.__dataclass_fields__.keys()
 _EVENTS = frozenset(get_args(ProcessEvent))
 
@@ -44,13 +45,15 @@ def _figure(value: Any) -> float:
         return math.nan
     if type(value) not in (int, float):
         raise ValueError(f"{value!r} is not a number")
+    if _LARGEST_FIGURE < abs(value) < math.inf:
+        raise ValueError(f"{value:g} is beyond anything that was measured")
     return float(value)
 
 
 def _cell(row: dict[str, Any]) -> CellRow:
     # A record has up to some 100,000 of these: what is as it should be takes the short way.
     for name in _NAN_FIELDS:
-        if type(row.get(name)) is not float:
+        if type(row.get(name)) is not float or abs(row[name]) > _LARGEST_FIGURE:
             row[name] = _figure(row.get(name))
     for name in _COUNTS:
         if type(row.get(name, 0)) is not int or not 0 <= row.get(name, 0) <= _LARGEST_COUNT:
