@@ -66,7 +66,7 @@ def gemm_arms(
     import torch
 
     timer = CellTimer(device_index, l2_mode=l2_mode)
-    arch = int(timer.device.compute_capability.replace(".", ""))
+    arch = timer.device.arch
     built = build_gemm(kernels, [arch])
     library = GemmLibrary(built)
     operands = {

@@ -86,7 +86,7 @@ def campaign_arms(campaign: Campaign, device_index: int) -> ArmSet:
 
     timer = CellTimer(device_index)
     kernel = campaign.kernel
-    built = build_gemm([kernel], [int(timer.device.compute_capability.replace(".", ""))])
+    built = build_gemm([kernel], [timer.device.arch])
     operands = make_operands(*campaign.shape, kernel.dtype, campaign.seed)
     gate(GemmLibrary(built), [kernel], operands)
     base_spin = _BASE_SPIN_CYCLES if campaign.injects else 0

@@ -16,7 +16,8 @@ from gemm import cli_counters, cli_explain
 from gemm.campaign_cli import aa, inject
 from gemm.cli_static import sass
 from gemm.cli_tools import tools
-from stats.errors import BenchError, UserError, run_app
+from micro.variants import ALL_VARIANTS, VARIANTS
+from stats.errors import BenchError, UserError, choice, run_app
 from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -40,18 +41,13 @@ def _names(option: str, value: str | None, allowed: tuple[str, ...]) -> list[str
     if value is None:
         return list(allowed)
     names = [part.strip() for part in value.split(",")]
-    for name in names:
-        if name not in allowed:
-            raise UserError(f"{option} {name!r}: choose from {', '.join(allowed)}")
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(choice(option, name, allowed) for name in names))
 
 
 @app.callback(invoke_without_command=True)
 def bench(
     ctx: typer.Context,
-    variants: str = typer.Option(
-        None, "--variants", metavar="A1,A2,A2L,A3", help="Variants, in the order of the table."
-    ),
+    variants: str = typer.Option(None, "--variants", metavar=ALL_VARIANTS, help="Variants, in the order of the table."),
     shape: list[str] = typer.Option(
         [], "--shape", metavar="MxNxK", help="Problem size; repeatable, one record and one table each."
     ),
@@ -74,12 +70,10 @@ def bench(
     """Check, then measure, the GEMM on the read paths A1, A2, A2L and A3 (bare: the config ladder-a)."""
     if ctx.invoked_subcommand is not None:
         return
-    if fmt not in FORMATS:
-        raise UserError(f"--format {fmt!r}: choose from {', '.join(FORMATS)}")
+    choice("--format", fmt, FORMATS)
     from gemm.config import GemmConfig, with_changes
     from gemm.variants import DTYPES
     from micro.device import cuda_device_count, driver_trouble, require_gpu
-    from micro.variants import VARIANTS
     from stats.config import load_config
 
     changes: dict[str, Any] = {
@@ -163,7 +157,7 @@ def _report(record: Any, fmt: Any) -> str:
 
 @app.command()
 def check(
-    variants: str = typer.Option(None, "--variants", metavar="A1,A2,A2L,A3", help="Variants; default all."),
+    variants: str = typer.Option(None, "--variants", metavar=ALL_VARIANTS, help="Variants; default all."),
     dtype: str = typer.Option(None, "--dtype", metavar="bf16,fp16", help="Element types; default both."),
     shape: list[str] = typer.Option([], "--shape", metavar="MxNxK", help="Instead of the built-in shapes; repeatable."),
     seed: int = typer.Option(None, "--seed", help="Of the random inputs; default fresh."),
@@ -179,7 +173,6 @@ def check(
     from gemm.campaign_cli import need_gpu
     from gemm.check import CHECK_SHAPES
     from gemm.variants import DTYPES, every_kernel
-    from micro.variants import VARIANTS
 
     kernels = list(every_kernel(_names("--variants", variants, tuple(VARIANTS)), _names("--dtype", dtype, DTYPES)))
     shapes = [parse_shape(text) for item in shape for text in item.split(",")] or list(CHECK_SHAPES)
@@ -192,7 +185,7 @@ def check(
     from micro.device import describe_device
 
     described, _ = describe_device(device)
-    arch = int(described.compute_capability.replace(".", ""))
+    arch = described.arch
     library = GemmLibrary(build_gemm(kernels, [arch], flags))
     report = check_all(library, kernels, shapes, seed)
     for failure in report.failures:

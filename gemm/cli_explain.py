@@ -1,4 +1,4 @@
-"""``gemm-bench explain``: why the difference is what it is, and what became of each claim of the draft.
+"""``gemm-bench explain``: why the difference is what it is, and what became of each claim under test.
 
 The bare form prints ceilings, predictions, attribution and readings for the newest records; ``claims`` the twelve
 verdicts; ``stream`` measures L2's ceiling and needs a GPU. Everything else runs from records and nvcc alone. Heavy
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from stats.errors import UserError
+from stats.errors import UserError, choice
 from stats.tables import FORMATS
 
 if TYPE_CHECKING:
@@ -46,19 +46,9 @@ def _archs(text: str | None, evidence: Evidence) -> list[int]:
 
     if text is None:
         return [evidence.arch] if evidence.arch in MACHINES else sorted(MACHINES)
-    archs = []
-    for part in text.split(","):
-        digits = part.strip().removeprefix("sm_")
-        if not digits.isdecimal() or int(digits) not in MACHINES:
-            raise UserError(f"--arch {part.strip()!r}: choose from {', '.join(map(str, sorted(MACHINES)))}")
-        archs.append(int(digits))
-    return list(dict.fromkeys(archs))
-
-
-def _format(fmt: str) -> Any:
-    if fmt not in FORMATS:
-        raise UserError(f"--format {fmt!r}: choose from {', '.join(FORMATS)}")
-    return fmt
+    known = [str(arch) for arch in sorted(MACHINES)]
+    named = [choice("--arch", part.strip().removeprefix("sm_"), known) for part in text.split(",")]
+    return [int(arch) for arch in dict.fromkeys(named)]
 
 
 def _basis(arch: int, evidence: Evidence) -> str:
@@ -104,7 +94,7 @@ def explain(
         return
     from stats.tables import render, to_json
 
-    chosen = _format(fmt)
+    chosen = choice("--format", fmt, FORMATS)
     evidence = _evidence(record)
     archs = _archs(arch, evidence)
     found = {one: _sections(one, evidence) for one in archs}
@@ -129,8 +119,8 @@ def claims(
     fmt: str = _FORMAT,
     out: Path = typer.Option(None, "--out", metavar="FILE.json", help="Also write the verdicts here, as data."),
 ) -> None:
-    """A verdict per claim of the draft, from records, machine code and addresses; no GPU needed."""
-    chosen = _format(fmt)
+    """A verdict per claim under test, from records, machine code and addresses; no GPU needed."""
+    chosen = choice("--format", fmt, FORMATS)
     from gemm.explain.claims import COLUMNS, claim_rows, claims_json, judge
     from stats.tables import render
 
@@ -148,7 +138,7 @@ def claims(
 @_app.command()
 def fit(record: list[Path] = _RECORD, fmt: str = _FORMAT) -> None:
     """Repeat the one choice made by fitting, on load+mma alone: how long operands are read; no GPU needed."""
-    chosen = _format(fmt)
+    chosen = choice("--format", fmt, FORMATS)
     from gemm.explain.fit import COLUMNS, fit_rows
     from stats.tables import render
 
@@ -167,7 +157,7 @@ def stream(
     fmt: str = _FORMAT,
 ) -> None:
     """Measure what L2 gives shared memory in the GEMM's own pattern, a copy's latency and a barrier's cost (GPU)."""
-    chosen = _format(fmt)
+    chosen = choice("--format", fmt, FORMATS)
     from gemm.explain.readings import STREAM_COLUMNS, stream_rows
     from gemm.explain.stream import StreamConfig, run_stream
     from micro.device import require_gpu

@@ -1,4 +1,8 @@
-"""``gemm-bench sass``: what can be told about the GEMM kernels without a GPU, in the table of ``micro-bench sass``."""
+"""``gemm-bench sass``: what can be told about the GEMM kernels without a GPU?
+
+The command of ``micro-bench sass`` over other kernels: those of a config, compiled for each architecture. The trap:
+options and table are shared, so what one command shows of a kernel the other must be able to show as well.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,6 @@ from typing import Annotated
 import typer
 
 from micro.cli_static import (
-    ALL_VARIANTS,
     ArchOption,
     CubinOption,
     DiffOption,
@@ -18,6 +21,7 @@ from micro.cli_static import (
     VariantsOption,
     run_sass,
 )
+from micro.variants import ALL_VARIANTS
 
 __all__ = ["sass"]
 

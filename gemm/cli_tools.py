@@ -1,4 +1,9 @@
-"""``gemm-bench tools``: this suite, triton's do_bench and nvbench side by side on pairs in which the truth is known."""
+"""``gemm-bench tools``: whose estimate is how far off, where the truth is known?
+
+This suite, triton's do_bench and nvbench measure the same pairs side by side; with ``--record`` the table of an earlier
+run is computed again and no GPU is needed. The trap: the run is long, so that ``--out`` can be written is checked
+before it starts and not after.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from pathlib import Path
 
 import typer
 
-from stats.errors import UserError
+from stats.errors import UserError, choice
 from stats.tables import FORMATS
 
 __all__ = ["tools"]
@@ -26,8 +31,7 @@ def tools(
     fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
 ) -> None:
     """Compare benchmarking tools: whose A/A error, and whose error on a known effect, is how large?"""
-    if fmt not in FORMATS:
-        raise UserError(f"--format {fmt!r}: choose from {', '.join(FORMATS)}")
+    choice("--format", fmt, FORMATS)
     from gemm.tool_comparison import read_tools_record, record_text, run_tools, tools_text
     from gemm.tool_design import Design
 

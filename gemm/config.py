@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from gemm.arguments import parse_shape
 from gemm.variants import Epilogue, Kernel, LoadMode, Schedule, Wait, every_kernel, ladder_comparisons
+from micro.config import VariantNames
 from micro.variants import VARIANTS
 from stats.config import TrialConfig
 from stats.errors import UserError
@@ -27,7 +28,7 @@ _MOST_LAUNCHES = 200  # the queue in front of a held device takes about a thousa
 class GemmConfig(TrialConfig):
     """``configs/ladder-a.yaml`` and its kin."""
 
-    variants: list[str] = Field(default_factory=lambda: list(VARIANTS), min_length=1)
+    variants: VariantNames = Field(default_factory=lambda: list(VARIANTS), min_length=1)
     shapes: list[str] = Field(default=["4096x4096x4096"], min_length=1)
     dtypes: list[Literal["bf16", "fp16"]] = Field(default=["bf16"], min_length=1)
     stages: list[Literal[1, 2, 3, 4]] = Field(default=[3], min_length=1)
@@ -42,14 +43,6 @@ class GemmConfig(TrialConfig):
     cublas: bool = True
     equal_residency: Literal["require", "warn"] = "require"
     launches: int | None = Field(None, ge=1, le=10_000)  # per cell; None: as many as make a cell a few milliseconds
-
-    @field_validator("variants")
-    @classmethod
-    def _known(cls, names: list[str]) -> list[str]:
-        for name in names:
-            if name not in VARIANTS:
-                raise ValueError(f"variant {name!r} is unknown; choose from {', '.join(VARIANTS)}")
-        return names
 
     @field_validator("shapes")
     @classmethod

@@ -16,7 +16,7 @@ from gemm.arguments import parse_shape
 from gemm.variants import Kernel
 from micro.counter_record import Facts, LaunchFacts
 from micro.counter_target import run_target, swizzles_of
-from micro.variants import parse_variants
+from micro.variants import ALL_VARIANTS, parse_variants
 
 __all__ = ["main"]
 
@@ -36,7 +36,7 @@ def launch_all(kernels: Sequence[Kernel], shape: tuple[int, int, int], device: i
     from stats.provenance import relative_sources
 
     described, _ = describe_device(device)
-    built = build_gemm(kernels, [int(described.compute_capability.replace(".", ""))])
+    built = build_gemm(kernels, [described.arch])
     library = GemmLibrary(built)
     operands = make_operands(*shape, "bf16", 1)
     gate(library, kernels, operands)  # its launches are the counted ones: one a kernel, in this order
@@ -77,7 +77,7 @@ def launch_all(kernels: Sequence[Kernel], shape: tuple[int, int, int], device: i
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m gemm.counter_target", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--variant", default="A1,A2,A2L,A3")
+    parser.add_argument("--variant", default=ALL_VARIANTS)
     parser.add_argument("--swizzle", choices=("on", "off", "both"), default="both")
     parser.add_argument("--shape", default="2048x2048x512")
     parser.add_argument("--device", type=int, default=0)

@@ -1,4 +1,9 @@
-"""One run of the GEMM: configuration and shape in, record out."""
+"""How does a configuration of the GEMM and one shape become a record?
+
+The config says which kernels and which comparisons, the shape how many launches make a cell; the factory that a fresh
+process gets holds only what can be pickled. The trap: a record holds one shape, since an effect of one says nothing of
+another, so several shapes are several runs and several files.
+"""
 
 from __future__ import annotations
 

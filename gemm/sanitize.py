@@ -29,7 +29,7 @@ def main() -> None:
     kernels += [Kernel(variant, schedule=Schedule.PIPELINED) for variant in VARIANTS]
     if "--all" in sys.argv[1:]:
         kernels = list(every_kernel())
-    library = GemmLibrary(build_gemm(kernels, [int(described.compute_capability.replace(".", ""))], ["-lineinfo"]))
+    library = GemmLibrary(build_gemm(kernels, [described.arch], ["-lineinfo"]))
     launches = 0
     for m, n, k in _SHAPES:
         for kernel in kernels:

@@ -45,7 +45,7 @@ class Bench:
 
         self.timer, self._flushed = CellTimer(device), CellTimer(device, l2_mode="flushed")
         self._kernel = Kernel(design.kernel)
-        self.built = build_gemm([self._kernel], [int(self.timer.device.compute_capability.replace(".", ""))])
+        self.built = build_gemm([self._kernel], [self.timer.device.arch])
         self._operands = make_operands(*design.shape, self._kernel.dtype, design.seed)
         self._copies = {"b": GemmLibrary(self.built), "a": GemmLibrary(load_copy(self.built, "twin"))}
         for copy in self._copies.values():

@@ -1,4 +1,8 @@
-"""What an arm of the micro-benchmark is called, and what its name says; known without torch or a library."""
+"""What is an arm of the micro-benchmark called, and what does its name say?
+
+``A3/noswz:load+mma``: variant, swizzle, work; written and read here alone, so that reports find the arms of a record
+without torch or a library. The trap: names are kept in records, so changing one orphans every record that has it.
+"""
 
 from __future__ import annotations
 

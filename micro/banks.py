@@ -94,7 +94,7 @@ def words_per_phase(addresses: NDArray[np.integer], bytes_per_lane: int, kind: K
 def wavefronts(addresses: NDArray[np.integer], bytes_per_lane: int, kind: Kind = Kind.PER_LANE) -> Wavefronts:
     """Wavefronts of one warp-wide access from its byte addresses [lanes] and width in bytes.
 
-    The rule is that of the module's head (design section 4); measurement has to confirm it. Raises ValueError as
+    The rule is that of the module's head; measurement has to confirm it. Raises ValueError as
     ``words_per_phase`` does.
     """
     words = words_per_phase(addresses, bytes_per_lane, kind)
@@ -211,7 +211,6 @@ class Store:
     """One warp-wide 16-byte store of a tile (cp.async or st.shared.v4)."""
 
     operand: str
-    first_chunk: int
     addresses: NDArray[np.int32]
     wavefronts: Wavefronts
 
@@ -251,5 +250,5 @@ def tile_store(variant: Variant, swizzle: bool) -> TileStore:
                 ],
                 dtype=np.int32,
             )
-            stores.append(Store(operand, first, at, wavefronts(at, sizes.chunk_bytes)))
+            stores.append(Store(operand, at, wavefronts(at, sizes.chunk_bytes)))
     return TileStore(variant.name, swizzle, tuple(stores))

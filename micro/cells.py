@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from micro.build import CUDA_DIR, BuiltLibrary, build_library, load_copy, load_library
+from micro.build import CUDA_DIR, BuiltLibrary, build_library, load_library
 from micro.cuda_errors import cuda_failure
 from micro.device import describe_device
 from stats.errors import BenchError
@@ -33,7 +33,7 @@ _LONGEST_HOLD_NS = 500_000_000  # then a cell starts anyhow: its host died, or w
 def build_for_device(name: str, sources: list[Path], index: int, **options: Any) -> BuiltLibrary:
     """Build a library for the architecture of device ``index``."""
     device, _ = describe_device(index)
-    return build_library(name, sources, archs=[int(device.compute_capability.replace(".", ""))], **options)
+    return build_library(name, sources, archs=[device.arch], **options)
 
 
 class CellTimer:
@@ -163,8 +163,3 @@ def function_arms(make: Callable[[], Mapping[str, Callable[[], object]]], **opti
 
 def _make_arms(make: Callable[[], Mapping[str, Callable[[], object]]], options: dict[str, Any]) -> ArmSet:
     return timed_functions(make(), **options)
-
-
-def open_twins(library: BuiltLibrary) -> tuple[ctypes.CDLL, ctypes.CDLL]:
-    """The library, and a separately loaded copy of it for the A/A twin."""
-    return load_library(library), load_copy(library, "twin")

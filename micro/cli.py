@@ -15,7 +15,8 @@ from typing import Any
 import typer
 
 from micro import cli_counters, cli_doctor, cli_instructions, cli_static
-from stats.errors import UserError, run_app
+from micro.variants import ALL_VARIANTS, parse_variants
+from stats.errors import UserError, choice, run_app
 from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -28,21 +29,13 @@ def main() -> None:
     run_app(app, "micro-bench")
 
 
-def _choice(option: str, value: str | None, allowed: tuple[str, ...]) -> str | None:
-    if value is not None and value not in allowed:
-        raise UserError(f"{option} {value!r}: choose from {', '.join(allowed)}")
-    return value
-
-
 @app.callback(invoke_without_command=True)
 def bench(
     ctx: typer.Context,
     do_mma: str = typer.Option(
         None, "--do-mma", metavar="0|1|both", help="0: load only. 1: load and mma. both: and mma alone."
     ),
-    variants: str = typer.Option(
-        None, "--variants", metavar="A1,A2,A2L,A3", help="Variants, in the order of the table."
-    ),
+    variants: str = typer.Option(None, "--variants", metavar=ALL_VARIANTS, help="Variants, in the order of the table."),
     swizzle: str = typer.Option(None, "--swizzle", metavar="on|off|both", help="Layout of the tiles in shared memory."),
     blocks_per_sm: int = typer.Option(None, "--blocks-per-sm", metavar="1|2", help="Resident blocks of 8 warps."),
     launches: int = typer.Option(None, "--launches", help="Launches measured as one cell."),
@@ -59,17 +52,15 @@ def bench(
     """Measure the shared-memory read path of tensor-core fragments; without a GPU, predict it."""
     if ctx.invoked_subcommand is not None:
         return
-    _choice("--format", fmt, FORMATS)
+    choice("--format", fmt, FORMATS)
     overrides: dict[str, Any] = {
-        "do_mma": _choice("--do-mma", do_mma, ("0", "1", "both")),
-        "swizzle": _choice("--swizzle", swizzle, ("on", "off", "both")),
-        "clocks": _choice("--clocks", clocks, ("auto", "lock", "monitor")),
+        "do_mma": choice("--do-mma", do_mma, ("0", "1", "both")),
+        "swizzle": choice("--swizzle", swizzle, ("on", "off", "both")),
+        "clocks": choice("--clocks", clocks, ("auto", "lock", "monitor")),
         "blocks_per_sm": blocks_per_sm,
         "launches": launches,
         "processes": processes,
     }
-    from micro.variants import parse_variants
-
     if variants is not None:
         overrides["variants"] = parse_variants(variants)
     from micro.config import MicroConfig
@@ -122,7 +113,7 @@ def _predicted(config: Any, fmt: Any) -> str:
 
     lines = ["PREDICTED, NOT MEASURED: no CUDA device is visible; computed from the addresses alone"]
     rows = prediction_rows(list(config.variants), config.swizzles)
-    record = newest_record(results_folders())
+    record = newest_record(results_folders(), config.blocks_per_sm)
     text = _with_heading(
         lines, fmt, render(PREDICTION_COLUMNS, rows, fmt, extra={"measured": False, "heading": lines}), []
     )

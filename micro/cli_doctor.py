@@ -1,4 +1,8 @@
-"""``micro-bench doctor``: what is wrong with this machine? A line each, with the remedy; exit status 1 if one fails."""
+"""``micro-bench doctor``: what is wrong with this machine?
+
+A line for each thing examined, with the remedy where something is amiss; exit status 1 if one fails. The trap: it is
+called on machines where nothing works, so nothing heavy is imported before the command runs.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from stats.errors import UserError
+from stats.errors import UserError, choice
 from stats.tables import FORMATS, render
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ def instructions(
     ),
 ) -> None:
     """Latency and throughput of every shared-memory load by bank conflict; without a GPU, the prediction."""
-    if fmt not in FORMATS:
-        raise UserError(f"--format {fmt!r}: choose from {', '.join(FORMATS)}")
+    choice("--format", fmt, FORMATS)
     if figure is not None and figure.suffix.lower() not in _FIGURE_SUFFIXES:
         raise UserError(f"--figure {figure}: choose a name that ends in {', '.join(_FIGURE_SUFFIXES)}")
     if figure is not None and not figure.parent.is_dir():

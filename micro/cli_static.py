@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from micro.variants import ALL_VARIANTS, VARIANTS, parse_variants
 from stats.errors import UserError
 
 if TYPE_CHECKING:
@@ -60,7 +61,6 @@ DiffOption = Annotated[
 CubinOption = Annotated[
     Path | None, typer.Option("--cubin", metavar="FILE", help="Read this cubin instead of compiling one.")
 ]
-ALL_VARIANTS = "A1,A2,A2L,A3"
 
 
 def parse_archs(text: str | None) -> list[int]:
@@ -87,7 +87,6 @@ def describe_micro(mangled: str) -> KernelSpec | None:
     from micro.cubin import parse_instance
     from micro.layout import layout
     from micro.sass_report import KernelSpec, LoopCounts
-    from micro.variants import VARIANTS
 
     instance = parse_instance(mangled, "micro_kernel")
     if instance is None:
@@ -132,7 +131,6 @@ def run_sass(
     """The text of a ``sass`` command: compile for the architectures (or read one cubin), count, write."""
     from micro.sass_report import analyse_cubin
     from micro.static_tables import sass_text
-    from micro.variants import parse_variants
 
     names = parse_variants(",".join(diff) if diff is not None else variants)
     if cubin is not None and arch is not None:
@@ -177,7 +175,6 @@ def banks(
 ) -> None:
     """Predict wavefronts and bank conflicts from the addresses alone. Needs a C++ compiler, no nvcc and no GPU."""
     from micro.static_tables import banks_text
-    from micro.variants import parse_variants
 
     names = parse_variants(variants)
     typer.echo(banks_text(names, swizzle.values, fmt.value, each=each), nl=False)

@@ -37,7 +37,7 @@ class Metric(ConfigModel):
 
 
 class Draft(ConfigModel):
-    """A name that the draft gives, and the metrics that answer its question."""
+    """A counter name under test, and the metrics that answer its question."""
 
     name: str
     stands_for: list[str] = Field(min_length=1)

@@ -100,7 +100,7 @@ class MetricRow(_Model):
 
 
 class DraftRow(_Model):
-    """A name of the draft: does it exist on this chip, and what answers its question here?"""
+    """A counter name under test: does it exist on this chip, and what answers its question here?"""
 
     name: str
     exists: bool

@@ -86,7 +86,7 @@ def heading_lines(record: CountersRecord) -> list[str]:
 
 
 def name_lines(record: CountersRecord) -> list[str]:
-    """What this chip calls what the draft names, and what is missing."""
+    """What this chip calls what the names under test ask for, and what is missing."""
     lines = []
     for draft in record.drafts:
         says = f"exists ({len(draft.matches)} names)" if "*" in draft.name and draft.exists else "exists"
@@ -132,7 +132,7 @@ def render_counters(record: CountersRecord, fmt: Format, *, stale: bool = False)
         _titled("What the LSU pipe counts: loads, stores, cp.async, SHFL, LDGDEPBAR, some S2R", _lsu(record, fmt), fmt),
         _titled("Use of the machine", _use(record, USE, _USE_HEADINGS, fmt), fmt),
         _titled("Stalls, cycles per instruction issued", _use(record, STALLS, stall_headings, fmt), fmt),
-        _titled("Names of the draft, and what is missing", _lines(name_lines(record), fmt), fmt),
+        _titled("Names under test, and what is missing", _lines(name_lines(record), fmt), fmt),
     ]
     return "\n".join(parts)
 

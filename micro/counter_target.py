@@ -15,8 +15,8 @@ from pathlib import Path
 from micro.arm_names import Work, arm_name
 from micro.counter_config import MicroLaunch
 from micro.counter_record import Facts, LaunchFacts
-from micro.variants import BLayout, parse_variants
-from stats.errors import BenchError, UserError
+from micro.variants import ALL_VARIANTS, BLayout, parse_variants
+from stats.errors import BenchError, UserError, choice
 
 __all__ = ["main", "run_target", "swizzles_of"]
 
@@ -62,7 +62,7 @@ def launch_all(
     from micro.library import SOURCE, SPAN, MicroLibrary, expected_fragments, random_tiles
 
     described, properties = describe_device(device)
-    built = build_library("micro", [SOURCE], archs=[int(described.compute_capability.replace(".", ""))])
+    built = build_library("micro", [SOURCE], archs=[described.arch])
     library = MicroLibrary(built)
     sizes, table = library.sizes, library.table()
     tiles = random_tiles(library.stages, sizes, np.random.default_rng(1))
@@ -124,7 +124,7 @@ def launch_all(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m micro.counter_target", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--variant", default="A1,A2,A2L,A3")
+    parser.add_argument("--variant", default=ALL_VARIANTS)
     parser.add_argument("--swizzle", choices=("on", "off", "both"), default="both")
     parser.add_argument("--work", default="load,load+mma", help=f"comma-separated: {', '.join(_WORKS)}")
     parser.add_argument("--loops", type=int, default=MicroLaunch().loops)
@@ -136,8 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def make() -> Facts:
         works = [part.strip() for part in options.work.split(",")]
         for work in works:
-            if work not in _WORKS:
-                raise UserError(f"--work {work!r}: choose from {', '.join(_WORKS)}")
+            choice("--work", work, _WORKS)
         return launch_all(
             parse_variants(options.variant),
             swizzles_of(options.swizzle),

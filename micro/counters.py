@@ -77,7 +77,7 @@ def _row(metric: Metric, name: str | None, reason: str) -> MetricRow:
 
 
 def draft_rows(config: CountersConfig, available: Available, metrics: Sequence[MetricRow]) -> list[DraftRow]:
-    """Which of the draft's names exist here, and which names measured what they were meant to."""
+    """Which of the names under test exist here, and which names measured what they were meant to."""
     used = {metric.key: metric.name for metric in metrics}
     rows = []
     for draft in config.drafts:

@@ -71,6 +71,7 @@ class InstructionsLibrary:
         self.in_flight: list[int] = []
         while step := handle.instructions_in_flight(len(self.in_flight)):
             self.in_flight.append(step)
+        self.image_end_bytes: int = handle.instructions_image_address() + IMAGE_BYTES
 
     def check(self, error: int, what: str) -> None:
         """Raise BenchError for a CUDA error, naming what ran."""
@@ -210,9 +211,10 @@ def make_arms(config: InstructionsConfig, device_index: int = 0) -> ArmSet:
 
     device, properties = describe_device(device_index)
     built = build_for_device("instructions", [SOURCE], device_index)
-    shared_bytes = shared_bytes_for_residency(properties, 1, IMAGE_BYTES + 1024)
-    runner = _Runner(InstructionsLibrary(load_library(built)), config, device, shared_bytes)
-    arch = int(device.compute_capability.replace(".", ""))
+    library = InstructionsLibrary(load_library(built))
+    shared_bytes = shared_bytes_for_residency(properties, 1, library.image_end_bytes)
+    runner = _Runner(library, config, device, shared_bytes)
+    arch = device.arch
     arms, skipped, static = {}, {}, {}
     wanted = arms_of(config)
     for arm in wanted:

@@ -132,9 +132,10 @@ def heading_lines(record: Record) -> list[str]:
     cells = accepted_cells(record)
     lines = []
     if header.device:
+        resident = header.workload.get("blocks_per_sm")
         lines.append(
             f"measured on {header.device.name} (sm_{header.device.compute_capability.replace('.', '')}, "
-            f"{header.device.sm_count} SMs), {header.workload.get('blocks_per_sm')} blocks per SM"
+            f"{header.device.sm_count} SMs), {resident} block{'' if resident == 1 else 's'} per SM"
         )
     clocks = [cell.clock_mhz for cell in cells if math.isfinite(cell.clock_mhz)]
     measured = f"{min(clocks):.0f}–{max(clocks):.0f} MHz measured" if clocks else "clock not measured"

@@ -1,4 +1,9 @@
-"""One run of the micro-benchmark: configuration in, record out; or, where there is no GPU, the prediction."""
+"""How does a configuration of the micro-benchmark become a record, and which record stands in where no GPU is?
+
+A run is the product of variants, swizzles and works; the declared family sets every variant against the last one under
+the same swizzle and work. The trap: the newest record need not be one of the configured residency, and figures of one
+block per SM answer another question than those of two, so the match comes before the date.
+"""
 
 from __future__ import annotations
 
@@ -55,9 +60,15 @@ def run_micro(
     return run_trials(spec, factory, out=out, resume=resume, progress=progress)
 
 
-def newest_record(folders: list[Path]) -> Record | None:
-    """The newest recorded run of the micro-benchmark in the first folder that holds one."""
+def newest_record(folders: list[Path], blocks_per_sm: int) -> Record | None:
+    """The newest recorded run in the first folder that holds one: of this many blocks per SM, else of any."""
     for folder in folders:
+        newest: Record | None = None
         for path in newest_first(folder, "micro-bench"):
-            return read_record(path)
+            record = read_record(path)
+            if record.header.workload.get("blocks_per_sm") == blocks_per_sm:
+                return record
+            newest = newest or record
+        if newest is not None:
+            return newest
     return None

@@ -1,4 +1,9 @@
-"""The variants of the read path and what each one means; the C table in ``read_path.cuh`` is the other place."""
+"""Which read paths are there, and how does each one read its fragments?
+
+Two places say so and no third: ``SMEM_VARIANTS`` in ``read_path.cuh``, from which every kernel is instantiated, and
+``VARIANTS`` here, from which every config, command and default takes its names. The trap: the enumerators are the
+numbers of the C enums, so a row of a library means something else as soon as the orders differ; a test compares them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from enum import IntEnum
 
 from stats.errors import UserError
 
-__all__ = ["VARIANTS", "BLayout", "ReadMode", "Variant", "parse_variants"]
+__all__ = ["ALL_VARIANTS", "VARIANTS", "BLayout", "ReadMode", "Variant", "known_variants", "parse_variants"]
 
 
 class ReadMode(IntEnum):
@@ -26,23 +31,31 @@ class BLayout(IntEnum):
 
 @dataclass(frozen=True)
 class Variant:
-    """One rung of the ladder and the one idea it adds."""
+    """One rung of the ladder."""
 
     name: str
     read_mode: ReadMode
     b_layout: BLayout
-    idea: str
 
 
 VARIANTS: dict[str, Variant] = {
     variant.name: variant
     for variant in (
-        Variant("A1", ReadMode.LD_SHARED, BLayout.NATURAL, "ld.shared; B read as b16 and packed"),
-        Variant("A2", ReadMode.LD_SHARED, BLayout.TRANSPOSED, "ld.shared; B pre-transposed, read as b32"),
-        Variant("A2L", ReadMode.LDMATRIX, BLayout.TRANSPOSED, "ldmatrix on the layout of A2"),
-        Variant("A3", ReadMode.LDMATRIX, BLayout.NATURAL, "ldmatrix; .trans reads natural B"),
+        Variant("A1", ReadMode.LD_SHARED, BLayout.NATURAL),  # B read as b16 and packed
+        Variant("A2", ReadMode.LD_SHARED, BLayout.TRANSPOSED),  # B transposed on the host, read as b32
+        Variant("A2L", ReadMode.LDMATRIX, BLayout.TRANSPOSED),  # ldmatrix on the layout of A2
+        Variant("A3", ReadMode.LDMATRIX, BLayout.NATURAL),  # .trans reads natural B
     )
 }
+ALL_VARIANTS = ",".join(VARIANTS)  # as an option takes them
+
+
+def known_variants(names: list[str]) -> list[str]:
+    """The names as they are: a pydantic validator. Raises ValueError naming an unknown one and the allowed."""
+    for name in names:
+        if name not in VARIANTS:
+            raise ValueError(f"variant {name!r} is unknown; choose from {', '.join(VARIANTS)}")
+    return names
 
 
 def parse_variants(text: str) -> list[str]:

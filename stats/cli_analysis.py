@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import typer
 
-from stats.errors import UserError
+from stats.errors import UserError, choice
 from stats.tables import FORMATS, Format
 
 __all__ = ["register"]
@@ -31,12 +31,6 @@ def _percent(option: str, text: str | None) -> float | None:
         raise UserError(f"{option}: {text!r} is not a percentage; write it like 0.5%") from None
     if not math.isfinite(value) or not 0 < value < 1000:
         raise UserError(f"{option}: is {text}; give a percentage above 0")
-    return value
-
-
-def _choice(option: str, value: str, allowed: tuple[str, ...]) -> Any:
-    if value not in allowed:
-        raise UserError(f"{option} {value!r}: choose from {', '.join(allowed)}")
     return value
 
 
@@ -67,8 +61,8 @@ def compare(
 
     Exit status 0: nothing worse; 1: a regression is claimed; 2: cannot tell, or bad input.
     """
-    chosen: Format = _choice("--format", fmt, FORMATS)
-    which = _choice("--metric", metric, METRICS)
+    chosen: Format = choice("--format", fmt, FORMATS)
+    which = choice("--metric", metric, METRICS)
     margin_percent = _percent("--margin", margin)
     _fraction("--alpha", alpha, 0.0001, 0.2)
     if len(records) > 2:
@@ -108,8 +102,8 @@ def plan(
 
     Exit status 0: there is a plan; 2: out of reach, or bad input.
     """
-    chosen = cast("Format", _choice("--format", fmt, FORMATS))
-    which = _choice("--metric", metric, ("time", "cycles"))
+    chosen = cast("Format", choice("--format", fmt, FORMATS))
+    which = choice("--metric", metric, ("time", "cycles"))
     wanted, size = _percent("--half-width", half_width), _percent("--effect", effect)
     _fraction("--power", power, 0.1, 0.99)
     _fraction("--alpha", alpha, 0.0001, 0.2)
@@ -134,7 +128,26 @@ def plan(
     raise typer.Exit(0 if found.options else 2)
 
 
+def repeats(
+    records: list[Path] = typer.Argument(
+        ..., metavar="RECORD...", help="Runs that hold both arms; others are passed over."
+    ),
+    a: str = typer.Option(..., "--a", metavar="ARM", help="The arm that is compared."),
+    b: str = typer.Option(..., "--b", metavar="ARM", help="The arm it is compared with."),
+    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+) -> None:
+    """Say how far recorded runs of one pair lie from each other."""
+    from stats.reader import read_record
+    from stats.repeats import COLUMNS, repeat_rows
+    from stats.tables import render
+
+    choice("--format", fmt, FORMATS)
+    rows = repeat_rows([read_record(path) for path in records], a, b)
+    sys.stdout.write(render(COLUMNS, rows, cast(Format, fmt)))
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this module to ``bench-stats``."""
     app.command("compare")(compare)
     app.command("plan")(plan)
+    app.command("repeats")(repeats)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from stats.errors import BenchError, UserError
+from stats.errors import BenchError, UserError, choice
 from stats.tables import FORMATS
 
 if TYPE_CHECKING:
@@ -30,12 +30,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module to ``app``."""
     for command in (table, plot, readme, show, export, report):
         app.command()(command)
-
-
-def _choice(option: str, value: str, allowed: Sequence[str]) -> Any:
-    if value not in allowed:
-        raise UserError(f"{option} {value!r}: choose from {', '.join(allowed)}")
-    return value
 
 
 def _sources(records: list[Path]) -> list[Source]:
@@ -81,7 +75,7 @@ def table(
     from stats.report.json_tables import columns_of
     from stats.report.queries import build_table, main_table
 
-    _choice("--format", fmt, FORMATS)
+    choice("--format", fmt, FORMATS)
     sources = _sources(records)
     if list_queries:
         sys.stdout.write("".join(_listed(source) for source in sources))
@@ -151,7 +145,7 @@ def plot(
     from stats.report.files import write_whole
     from stats.report.model import NotInRecord
 
-    formats = [_choice("--format", part.strip(), IMAGE_FORMATS) for part in fmt.split(",")]
+    formats = [choice("--format", part.strip(), IMAGE_FORMATS) for part in fmt.split(",")]
     for source in _sources(records):
         for name in figure_names(source) if figure == "all" else [figure]:
             try:
@@ -218,7 +212,7 @@ def show(
     from stats.report.comparisons import zero_accepted
     from stats.report.show import shown
 
-    form = _choice("--format", fmt, ("table", "md", "json"))
+    form = choice("--format", fmt, ("table", "md", "json"))
     sources = _sources(records)
     sys.stdout.write("\n".join(shown(source, form) for source in sources))
     for source in sources:
@@ -234,7 +228,7 @@ def export(
     """Write the cells of records, one typed row each."""
     from stats.report.export import EXPORT_FORMS, exported
 
-    _deliver(exported(_sources(records), _choice("--form", form, EXPORT_FORMS)), out)
+    _deliver(exported(_sources(records), choice("--form", form, EXPORT_FORMS)), out)
 
 
 def report(

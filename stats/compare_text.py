@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stats.errors import UserError
+from stats.errors import UserError, choice
 from stats.inference import Inference, Interval, format_p, percent
 from stats.results import Analysis, Comparison, to_json
 from stats.tables import Column, Format, render
@@ -210,8 +210,7 @@ def exit_status(result: Analysis, fail_on: Sequence[str] = ("regression", "canno
     ``fail_on`` holds names of ``FAIL_ON``; no accepted block is 2 whatever was chosen. Raises UserError for others.
     """
     for kind in fail_on:
-        if kind not in FAIL_ON:
-            raise UserError(f"--fail-on {kind!r}: choose from {', '.join(FAIL_ON)}")
+        choice("--fail-on", kind, FAIL_ON)
     if "never" in fail_on and len(fail_on) > 1:
         raise UserError("--fail-on: 'never' excludes the others; give one or the others")
     if result.accepted_blocks == 0:

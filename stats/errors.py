@@ -6,10 +6,10 @@ Everything else is a defect and keeps its traceback.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["EXIT_BAD_INPUT", "EXIT_FAILED", "EXIT_INTERRUPTED", "BenchError", "UserError", "run_app"]
+__all__ = ["EXIT_BAD_INPUT", "EXIT_FAILED", "EXIT_INTERRUPTED", "BenchError", "UserError", "choice", "run_app"]
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -26,6 +26,14 @@ class UserError(BenchError):
     """Bad input: the message names the thing and the remedy on one line; exit status 2."""
 
     exit_status = EXIT_BAD_INPUT
+
+
+def choice(option: str, value: str | None, allowed: Iterable[str]) -> Any:
+    """``value`` if it is one of ``allowed``, or None for an option not given. Raises UserError naming all of them."""
+    names = list(allowed)
+    if value is not None and value not in names:
+        raise UserError(f"{option} {value!r}: choose from {', '.join(names)}")
+    return value
 
 
 def run_app(app: Callable[..., Any], prog_name: str) -> None:

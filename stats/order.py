@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from stats.errors import UserError
 
-__all__ = ["block_orders", "blocks_for_full_balance", "williams_squares"]
+__all__ = ["block_orders", "williams_squares"]
 
 _MEASURED, _WARMUP = 0, 1
 
@@ -35,20 +35,16 @@ def williams_squares(arms: int) -> list[list[list[int]]]:
     return [square, [row[::-1] for row in square]]
 
 
-def blocks_for_full_balance(arms: int) -> int:
-    """The number of blocks whose multiples balance both position and first-order carry-over exactly."""
-    return sum(len(square) for square in williams_squares(arms))
-
-
 def block_orders(
     arms: Sequence[str], blocks: int, *, seed: int, process: int, warmup: bool = False
 ) -> list[tuple[str, ...]]:
     """The order of ``arms`` in each of ``blocks`` blocks of process ``process``, each arm once a block.
 
     The same arguments give the same orders, on a first attempt and on a repeated one; another process index, or
-    ``warmup``, gives an independent draw from the same ``seed`` (numpy SeedSequence with a spawn key). In a number of
-    blocks that is no multiple of ``blocks_for_full_balance``, how often an arm holds a position still differs by at
-    most one. Raises UserError for no arms, a repeated arm or a negative count.
+    ``warmup``, gives an independent draw from the same ``seed`` (numpy SeedSequence with a spawn key). Multiples
+    of the rows of ``williams_squares`` balance position and carry-over exactly; in any other number of blocks, how
+    often an arm holds a position still differs by at most one. Raises UserError for no arms, a repeated arm or a
+    negative count.
     """
     names = list(arms)
     if not names:

@@ -105,6 +105,11 @@ class Device(_Model):
     sm_count: int
     driver: str = "unknown"
 
+    @property
+    def arch(self) -> int:
+        """90 for compute capability 9.0, as compilers number architectures."""
+        return int(self.compute_capability.replace(".", ""))
+
 
 class ClockState(_Model):
     """What was asked of the clocks, and what was done. ``label`` is what every output prints."""

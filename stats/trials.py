@@ -24,18 +24,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stats.attempts import complete_attempts, final_cells, next_attempt, require_same_run
+from stats.attempts import complete_attempts, next_attempt, require_same_run
 from stats.clocks import ClockMode, Clocks
 from stats.errors import BenchError, UserError
 from stats.order import block_orders
 from stats.processes import FreshProcess, Interrupted, NoAnswer, ProcessDied, SignalWatch
 from stats.progress import Progress, Silent
 from stats.records import RecordWriter, check_writable, read_record
-from stats.schema import Cell, CellRow, Device, ProcessEvent, ProcessRow, Record, SkipRow
+from stats.schema import Cell, CellRow, ProcessEvent, ProcessRow, Record, SkipRow
 from stats.spec import TrialSpec, check_arms, make_header
 from stats.worker import ArmSet, Facts, Failure
 
-__all__ = ["ArmSet", "Cell", "Device", "TrialSpec", "final_cells", "run_trials"]
+__all__ = ["ArmSet", "Cell", "TrialSpec", "run_trials"]
 
 _BYTES_PER_CELL = 600  # a cell line with a few values of its own
 _CLOSE_TIMEOUT_S = 60.0

@@ -41,6 +41,7 @@ class Faults:
     resident_blocks: int | None = None
     spill_bytes: int = 0
     departing: str = ""  # a kernel with fewer resident blocks
+    stream_kernels: int = 5
 
 
 @dataclass

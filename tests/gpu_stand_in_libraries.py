@@ -155,6 +155,9 @@ class _Instructions(_Library):
 
         return list(INSTRUCTIONS.values())[index]
 
+    def c_instructions_image_address(self) -> int:
+        return 1024
+
     def c_instructions_in_flight(self, step: int) -> int:
         return (1, 2, 4, 8, 0)[step]
 
@@ -255,6 +258,9 @@ class _Gemm(_Library):
 
 
 class _Stream(_Library):
+    def c_stream_kernel_count(self) -> int:
+        return self.gpu.faults.stream_kernels
+
     def c_stream_ring_bytes(self) -> int:
         return 49152
 

@@ -161,8 +161,8 @@ def test_every_warp_and_kstep_costs_the_same(name, swizzle):
             assert [load.wavefronts for load in table.loads] == first
 
 
-def test_draft_claim_four_on_the_b16_reads():
-    """The draft: 8 banks and ~4-way unswizzled, ~2-way swizzled. The model: 4 banks and 4-way, then no conflict."""
+def test_claim_four_on_the_b16_reads():
+    """The claim: 8 banks and ~4-way unswizzled, ~2-way swizzled. The model: 4 banks and 4-way, then no conflict."""
     for swizzle, ways, banks in ((False, 4, 4), (True, 1, 16)):
         reads = [load for load in kstep_wavefronts(VARIANTS["A1"], swizzle).loads if load.operand == "B"]
         assert {load.instruction for load in reads} == {"ld.shared.b16"}

@@ -52,7 +52,7 @@ def test_load_only_confirms_or_refutes_that_there_is_no_conflict(cycles: float, 
     ("on", "off", "verdict"),
     [
         (32.1, 96.0, Verdict.REFUTED),  # 1 cycle a read with the swizzle: no conflict
-        (48.0, 96.0, Verdict.CONFIRMED),  # what the draft says: 2 ways with it, 4 without
+        (48.0, 96.0, Verdict.CONFIRMED),  # what the claim says: 2 ways with it, 4 without
     ],
 )
 def test_b16_reads_are_judged_by_cycles(on: float, off: float, verdict: Verdict) -> None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.cuda_build
 ARCHS = (80, 90)
 # The fp16 kernels differ from these in the mma's type alone; one group of them is enough.
 GROUPS = sorted({kernel.group for kernel in every_kernel(dtypes=["bf16"])} | {Kernel("A1", dtype="fp16").group})
-# Loads of one warp k-step: design, section 1.
+# Loads of one warp k-step: 4 fragments of A with 4 registers each, 4 of B with 2, where a b16 load fills half of one.
 LOADS = {
     "A1": {"LDS.16": 16, "LDS.32": 16},
     "A2": {"LDS.32": 24},

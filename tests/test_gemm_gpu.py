@@ -32,7 +32,7 @@ LADDER = [Kernel(variant) for variant in VARIANTS]
 
 def library(kernels: list[Kernel], *flags: str) -> GemmLibrary:
     device, _ = describe_device(0)
-    return GemmLibrary(build_gemm(kernels, [int(device.compute_capability.replace(".", ""))], flags))
+    return GemmLibrary(build_gemm(kernels, [device.arch], flags))
 
 
 def test_every_kernel_is_right_on_every_shape() -> None:

@@ -204,6 +204,15 @@ def test_a_stream_that_is_not_as_intended_stops(fault: str, value: int, says: st
         stream_arms(StreamConfig(shape="256x256x64", launches=2), 0)
 
 
+def test_a_stream_library_with_another_table_is_refused(gpu: Gpu) -> None:
+    """Arms are launched by their place in STREAM_ARMS: a kernel more or less in C would measure under a wrong name."""
+    from gemm.explain.stream import StreamConfig, stream_arms
+
+    gpu.faults.stream_kernels = 6
+    with pytest.raises(BenchError, match=r"^stream: the library holds 6 kernels, STREAM_ARMS names 5$"):
+        stream_arms(StreamConfig(shape="256x256x64", launches=2), 0)
+
+
 def test_a_launch_keeps_its_matrices_alive(gpu: Gpu) -> None:
     import gc
     import weakref

@@ -163,6 +163,7 @@ def test_c_table_is_the_python_table() -> None:
     assert tuple(library.in_flight) == ALL_IN_FLIGHT
     assert library.handle.instructions_per_loop() == INSTRUCTIONS_PER_LOOP
     assert library.handle.instructions_image_bytes() == IMAGE_BYTES
+    assert library.image_end_bytes == library.handle.instructions_image_address() + IMAGE_BYTES > IMAGE_BYTES
     for instruction in INSTRUCTIONS.values():
         index = library.index[instruction.name]
         has = [library.handle.instructions_has_kernel(index, step) != 0 for step in range(len(ALL_IN_FLIGHT))]

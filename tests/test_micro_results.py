@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from micro.arm_names import MMA_ARM, Work, arm_name
 from micro.results import COLUMNS, heading_lines, measured_rows
+from micro.run import newest_record
 from stats.errors import BenchError
 from stats.levels import level_of
 from stats.prepare import require_accepted
-from stats.records import ArmInfo, CellRow, ClockState, Device, Header, Record
+from stats.records import ArmInfo, CellRow, ClockState, Device, Header, Record, RecordWriter
 from stats.tables import FORMATS, render
 
 
@@ -97,3 +99,29 @@ def test_a_run_without_an_accepted_block_reports_nothing_but_the_reasons() -> No
     with pytest.raises(BenchError, match=r"0 accepted of 16 blocks \(.*16\); nothing is reported"):
         require_accepted(found)
     require_accepted(record({LOAD: 24.0}))
+
+
+def test_the_record_that_stands_in_is_the_newest_of_the_asked_residency(tmp_path: Path) -> None:
+    """A newer record of another residency does not take the place."""
+    template = record({"A1:load": 34.0})
+    for day, resident in ((1, 2), (2, 2), (3, 1)):
+        header = template.header.model_copy(
+            update={"created_utc": f"2026-01-0{day}T00:00:00+00:00", "workload": {"blocks_per_sm": resident}}
+        )
+        with RecordWriter(tmp_path / f"day-{day}.jsonl", header):
+            pass
+
+    def found(blocks_per_sm: int) -> str:
+        newest = newest_record([tmp_path / "empty", tmp_path], blocks_per_sm)
+        assert newest is not None
+        return newest.name
+
+    assert (found(2), found(1), found(4)) == ("day-2", "day-3", "day-3")
+    assert newest_record([tmp_path / "empty"], 2) is None
+
+
+@pytest.mark.parametrize(("resident", "says"), [(1, ", 1 block per SM"), (2, ", 2 blocks per SM")])
+def test_the_heading_counts_one_block_as_one(resident: int, says: str) -> None:
+    shown = record({"A1:load": 34.0})
+    header = shown.header.model_copy(update={"workload": {"blocks_per_sm": resident}})
+    assert heading_lines(replace(shown, header=header))[0].endswith(says)

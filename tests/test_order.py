@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stats.errors import UserError
-from stats.order import block_orders, blocks_for_full_balance, williams_squares
+from stats.order import block_orders, williams_squares
 
 
 def position_counts(orders: list[tuple[str, ...]]) -> Counter[tuple[int, str]]:
@@ -34,7 +34,7 @@ def test_every_square_is_latin(count: int) -> None:
 
 @pytest.mark.parametrize("count", range(2, 13))
 def test_full_design_balances_position_and_carry_over_exactly(count: int) -> None:
-    blocks = 3 * blocks_for_full_balance(count)
+    blocks = 3 * sum(len(square) for square in williams_squares(count))
     orders = block_orders(names(count), blocks, seed=5, process=2)
     positions, pairs = position_counts(orders), carry_over_counts(orders)
     assert len(positions) == count * count

@@ -41,7 +41,7 @@ _JUDGES = (
 
 
 def judge(evidence: Evidence) -> list[ClaimResult]:
-    """A verdict per claim, in the order of the design's section 9."""
+    """A verdict per claim, in the order of their numbers in ``claims_text.CLAIMS``."""
     return [one(evidence) for one in _JUDGES]
 
 

@@ -1,4 +1,4 @@
-"""Claims 8 to 12 of the draft: the read path in the GEMM, its epilogue, its pipeline, shared memory, counters.
+"""Claims 8 to 12 of those under test: the read path in the GEMM, its epilogue, its pipeline, shared memory, counters.
 
 Effects are those of the declared comparisons in SM cycles with their intervals; a verdict needs the whole interval on
 one side of the claim's bound, else the record does not decide. For A100 the simulator predicts. The trap: a GEMM that
@@ -157,7 +157,7 @@ def claim_11(evidence: Evidence) -> ClaimResult:
 
 
 def claim_12(evidence: Evidence) -> ClaimResult:
-    """Which of the draft's counter names exist on this chip, and whether counts are what the kernels had to show."""
+    """Which of the expected counter names exist on this chip, and whether counts are what the kernels had to show."""
     command = "micro-bench counters; gemm-bench counters"
     findings = []
     for path, data in evidence.counters:

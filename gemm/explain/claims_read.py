@@ -1,4 +1,4 @@
-"""Claims 1 to 7 of the draft: load counts, bytes, bank conflicts, the port's share at tensor peak.
+"""Claims 1 to 7 of those under test: load counts, bytes, bank conflicts, the port's share at tensor peak.
 
 Counts come from machine code, conflicts from the addresses in ``layout.cuh``, and the load-only measurement decides
 whether the bank model is right: a conflict the model does not know would show as cycles. The trap: "4-way" is a count

@@ -1,4 +1,4 @@
-"""The draft's claims in the words of design section 9, and what is right where they are not: text, no figures of a run.
+"""The claims under test as they were put before any run, and what is right where they are not: text, no figures.
 
 Figures that depend on a GPU are in the findings. The trap: a sentence here that a record could contradict would be a
 second verdict, so these say only what follows from addresses, machine code and the order of operations.
@@ -22,12 +22,12 @@ CLAIMS = {
     9: "The simple epilogue costs under 1 % at 4096³.",
     10: "wait_group<0> at STAGES=3 degrades the pipeline to a single buffer.",
     11: "STAGES=4 needs 64 KB of dynamic shared memory and the opt-in attribute.",
-    12: "The draft's counters exist and say what the draft expects.",
+    12: "The expected counters (drafts in configs/counters.yaml) exist and say what is expected.",
 }
 
 _RIGHT = {
     1: """
-        In the main loop, per k-step. The draft's way of counting, LDS and LDSM over the whole library, gives another
+        In the main loop, per k-step. Counting otherwise, LDS and LDSM over the whole library, gives another
         number: the loop is unrolled over six k-steps, and before each group of cp.async ptxas writes three dead LDS
         guarded by @!PT.""",
     2: """
@@ -37,13 +37,13 @@ _RIGHT = {
     4: """
         A b16 read of natural B takes 8 neighbours in n (16 bytes, 4 banks) from 4 rows of k, and every row starts at
         bank 0: 4 banks with 4 words each, a 4-way conflict. SWZ_B sends the 4 rows to 4 different groups of banks: 16
-        banks, two lanes share each word, 1 wavefront. The draft counts lanes where distinct words decide.""",
+        banks, two lanes share each word, 1 wavefront. The claim counts lanes where distinct words decide.""",
     5: "As claimed: BsT has the pitch and the swizzle of A.",
     6: """
         With SWZ_B A1's B side has no conflict. A1 reads B with 16 half-empty wavefronts where A2 needs 8, and packs 8
         registers beside them. Without the swizzle the conflict is a cause.""",
     7: """
-        For reads, A2, A2L and A3 on A100: yes. A1 already fills the port. The cp.async stores, which the draft left
+        For reads, A2, A2L and A3 on A100: yes. A1 already fills the port. The cp.async stores, which the claim leaves
         out, add 8 wavefronts per warp k-step: at A100's tensor peak the port is full as well.""",
     8: """
         The instruction alone (A2 against A2L) and the whole ladder (A1 against A3) are two questions with two answers:

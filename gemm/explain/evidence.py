@@ -58,7 +58,7 @@ class Evidence:
     def arch(self) -> int | None:
         """80, 90, ...; None without records."""
         found = next((r.header.device for r in self.records() if r.header.device), None)
-        return int(found.compute_capability.replace(".", "")) if found else None
+        return found.arch if found else None
 
     @property
     def sm_count(self) -> int | None:

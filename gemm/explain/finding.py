@@ -51,7 +51,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """A claim of the draft, what was found, and what is right."""
+    """A claim under test, what was found, and what is right."""
 
     number: int
     claim: str

@@ -1,8 +1,8 @@
 """How is a record to be read? One of a few named situations per arm and pair, and the rule that chose it.
 
-The draft's reading guide (its section 2.4) as rules over measured figures: L, M, T of the micro-benchmark, the GEMM's
-cycles and its ceilings. A ceiling explains a time when it is at least EXPLAINS of it; of several the highest counts.
-The trap: "hidden" is claimed only where an interval allows it, so an arm without one is not resolved.
+A reading guide as rules over measured figures: L, M, T of the micro-benchmark, the GEMM's cycles and its ceilings. A
+ceiling explains a time when it is at least EXPLAINS of it; of several the highest counts. The trap: "hidden" is claimed
+only where an interval allows it, so an arm without one is not resolved.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Memory:
         self.incoming: list[tuple[float, int, Warp, int, Group]] = []  # copies by arrival from L2
         self.address_free = self.port_free = self.l2_free = 0.0
         self.turn = self.requests = 0
-        self.port_cycles = self.l2_cycles = self.address_cycles = 0.0
+        self.port_cycles = 0.0
 
     @property
     def busy(self) -> bool:
@@ -150,13 +150,11 @@ class Memory:
             self.addressed.popleft()
             cycles = max(1.0, op.lines / self.m.lines_per_cycle)
             self.address_free = (self.address_free if self.address_free > now - 1 else now) + cycles
-            self.address_cycles += cycles
             if op.kind not in _GLOBAL:
                 self.for_port.append((now + 1, warp, op))
                 continue
             transfer = COPY_BYTES / self.m.l2_bytes_per_clk
             self.l2_free = max(self.address_free, self.l2_free) + transfer
-            self.l2_cycles += transfer
             arrival = self.l2_free + self.m.l2_latency_cycles
             if group is None:
                 warp.arrives(op.sets_on_result, arrival)

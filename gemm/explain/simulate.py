@@ -33,18 +33,12 @@ class Simulation:
     tensor_busy: float
     port_busy: float
     issue_busy: float
-    l2_busy: float
     waits: dict[str, float] = field(default_factory=dict)  # reason -> share of the schedulers' idle cycles
 
     @property
     def cycles_per_kstep(self) -> float:
         """SM cycles per warp k-step."""
         return self.cycles / (self.loops * self.warps * self.ksteps)
-
-    @property
-    def cycles_per_loop(self) -> float:
-        """SM cycles of one pass of all warps."""
-        return self.cycles / self.loops
 
 
 class _Sm:
@@ -232,6 +226,5 @@ def simulate(
         tensor_busy=sm.tensor_cycles / (SUB_PARTITIONS * cycles),
         port_busy=sm.memory.port_cycles / cycles,
         issue_busy=sm.issued / (SUB_PARTITIONS * cycles),
-        l2_busy=sm.memory.l2_cycles / cycles,
         waits={why: share / idle for why, share in sorted(sm.idle.items()) if share},
     )

@@ -58,11 +58,13 @@ class _Stream:
         self.torch, self.config = torch, config
         self.timer = CellTimer(device_index)
         _, properties = describe_device(device_index)
-        arch = int(self.timer.device.compute_capability.replace(".", ""))
+        arch = self.timer.device.arch
         self.built: BuiltLibrary = build_library(
             "stream", [CUDA_DIR / "stream.cu"], archs=[arch], include_dirs=INCLUDE_DIRS
         )
         self.library = load_library(self.built)
+        if (count := self.library.stream_kernel_count()) != len(STREAM_ARMS):
+            raise BenchError(f"stream: the library holds {count} kernels, STREAM_ARMS names {len(STREAM_ARMS)}")
         self.shape = parse_shape(config.shape)
         m, n, k = self.shape
         self.sms = self.timer.device.sm_count

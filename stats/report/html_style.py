@@ -1,4 +1,8 @@
-"""The style sheet of the HTML report: a column of text, tables that scroll by themselves, pages that print."""
+"""What does the HTML report look like?
+
+A column of text, tables that scroll by themselves, pages that print. The trap: the report is one file that is mailed
+about, so the sheet stands inside it and asks for no font and no picture from elsewhere.
+"""
 
 from __future__ import annotations
 
