@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# Extras of pyproject.toml. torch (gpu) is added where an NVIDIA driver is found, the toolkit of wheels where no nvcc is.
+# Extras of pyproject.toml. torch (gpu) is added where an NVIDIA driver is found, the toolkit of wheels where
+# an nvcc or its disassemblers are missing.
 HAVE_DRIVER := $(shell PATH=$$PATH:/sbin ldconfig -p 2>/dev/null | grep -q libcuda.so.1 && echo yes)
-HAVE_NVCC   := $(shell command -v nvcc >/dev/null 2>&1 || test -x $${CUDA_HOME:-/usr/local/cuda}/bin/nvcc && echo yes)
+HAVE_NVCC   := $(shell PATH=$$PATH:$${CUDA_HOME:-/usr/local/cuda}/bin; \
+  for tool in nvcc cuobjdump nvdisasm; do command -v $$tool >/dev/null || exit; done; echo yes)
 HAVE_TORCH  := $(shell $(PYTHON) -c 'import importlib.util as u; print("yes" if u.find_spec("torch") else "")' 2>/dev/null)
 comma := ,
 EXTRAS ?= dev$(if $(and $(HAVE_DRIVER),$(if $(HAVE_TORCH),,yes)),$(comma)gpu)$(if $(HAVE_NVCC),,$(comma)toolchain)
@@ -62,11 +64,14 @@ simulation: $(INSTALLED) ## 10,000 simulated runs of every world: coverage and e
 bench-analysis: $(INSTALLED) ## how long 100,000 cells take to read and to analyse
 	$(BIN)/python tests/benchmark_analysis.py
 
+LADDERS := $(foreach r,ladder-a swizzle wait-all stages prefetch epilogue,results/$(r)-h200.jsonl)
+
 readme: $(INSTALLED) ## rebuild the summaries in results/ and every generated block of README.md from the records
 	@mkdir -p build
 	$(BIN)/gemm-bench aa $(foreach r,$(wildcard results/aa-*.jsonl),--record $(r)) --format json > results/aa-summary.json
 	$(BIN)/gemm-bench inject $(foreach r,$(wildcard results/inject-*.jsonl),--record $(r)) --format json \
 	  > results/inject-summary.json
+	$(BIN)/bench-stats repeats --a A1 --b A3 $(LADDERS) --format json > build/repeats.json && mv build/repeats.json results/repeats-summary.json
 	$(BIN)/micro-bench instructions --record results/instructions-h200.jsonl --figure docs/instructions.png > build/instructions.txt
 	$(BIN)/micro-bench banks --variants A1 --swizzle both --figures build/banks > build/banks.txt
 	cp build/banks/banks-A1-B0.svg docs/

@@ -1,5 +1,13 @@
-"""``python -m gemm`` is ``gemm-bench``."""
+"""``python -m gemm`` is ``gemm-bench``; from a checkout it needs no install, but the packages of pyproject.toml."""
 
-from gemm.cli import main
+import sys
+
+try:
+    from gemm.cli import main
+except ModuleNotFoundError as missing:
+    if (missing.name or "").split(".")[0] in ("stats", "micro", "gemm"):
+        raise
+    print(f"gemm-bench: {missing.name} is not installed; make bench, or pip install -e .", file=sys.stderr)
+    sys.exit(2)
 
 main()

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from stats.errors import BenchError, UserError
-from stats.tables import FORMATS
+from stats.errors import BenchError, UserError, choice
+from stats.tables import FORMATS, Format
+
+if TYPE_CHECKING:
+    from stats.records import Record
 
 __all__ = ["aa", "inject", "need_gpu"]
+
+CLOCKS = ("auto", "lock", "monitor")
 
 
 def need_gpu(what: str, device: int) -> None:
@@ -24,118 +30,126 @@ def need_gpu(what: str, device: int) -> None:
         raise UserError(f"{what} needs a GPU: {error}") from None
 
 
-def _campaign(
-    effects: list[float],
-    *,
-    runs: int,
-    processes: int,
-    blocks: int,
-    seed: int,
-    device: int,
-    out: Path | None,
-    clocks: str,
-) -> list[Any]:
-    from gemm.campaigns import Campaign, run_campaign
-    from stats.progress import TerminalProgress
-
-    if runs < 1:
-        raise UserError(f"--runs: {runs} is below 1")
-    if clocks not in ("auto", "lock", "monitor"):
-        raise UserError(f"--clocks {clocks!r}: choose from auto, lock, monitor")
-    need_gpu("a campaign", device)
-    records = []
-    for run in range(runs):
-        design = Campaign(tuple(effects), processes=processes, blocks=blocks, seed=seed + run)
-        path = out.with_name(f"{out.stem}-{run}{out.suffix or '.jsonl'}") if out is not None and runs > 1 else out
-        records.append(run_campaign(design, device_index=device, out=path, clocks=clocks, progress=TerminalProgress()))
-    return records
+_Records: TypeAlias = Annotated[
+    list[Path], typer.Option("--record", help="Report on recorded runs instead; repeatable; no GPU.")
+]
+_Runs: TypeAlias = Annotated[int, typer.Option("--runs", help="Runs, each with fresh processes.")]
+_Processes: TypeAlias = Annotated[int, typer.Option("--processes", help="Fresh processes of a run.")]
+_Blocks: TypeAlias = Annotated[int, typer.Option("--blocks", help="Blocks per process; even.")]
+_Seed: TypeAlias = Annotated[int, typer.Option("--seed", help="Of the first run.")]
+_DeviceIndex: TypeAlias = Annotated[int, typer.Option("--device", help="CUDA device, as CUDA numbers them.")]
+_Clocks: TypeAlias = Annotated[
+    str, typer.Option("--clocks", metavar="|".join(CLOCKS), help="What may be done to the clocks.")
+]
+_Out: TypeAlias = Annotated[
+    Path, typer.Option("--out", metavar="FILE.jsonl", help="Write the raw cells here, one file a run.")
+]
+_Format: TypeAlias = Annotated[
+    str, typer.Option("--format", metavar="|".join(FORMATS), help="Form of the result on stdout.")
+]
 
 
-def _campaign_report(columns: list[Any], rows: list[dict[str, Any]], fmt: str) -> None:
+@dataclass(frozen=True)
+class _Asked:
+    """The options that both campaigns have: where the records come from, or how they are run."""
+
+    recorded: list[Path]
+    runs: int
+    processes: int
+    blocks: int
+    seed: int
+    device: int
+    clocks: str
+    out: Path | None
+
+    def records(self, effects: list[float]) -> list[Record]:
+        """Read the records, or run a campaign with a pair of arms for each of ``effects`` (per cent)."""
+        from stats.records import read_record
+
+        return [read_record(path) for path in self.recorded] if self.recorded else self._run(effects)
+
+    def _run(self, effects: list[float]) -> list[Record]:
+        from gemm.campaigns import Campaign, run_campaign
+        from stats.progress import TerminalProgress
+
+        if self.runs < 1:
+            raise UserError(f"--runs: {self.runs} is below 1")
+        choice("--clocks", self.clocks, CLOCKS)
+        need_gpu("a campaign", self.device)
+        found = []
+        for run in range(self.runs):
+            design = Campaign(tuple(effects), processes=self.processes, blocks=self.blocks, seed=self.seed + run)
+            path = self.out
+            if path is not None and self.runs > 1:
+                path = path.with_name(f"{path.stem}-{run}{path.suffix or '.jsonl'}")
+            found.append(
+                run_campaign(
+                    design, device_index=self.device, out=path, clocks=self.clocks, progress=TerminalProgress()
+                )
+            )
+        return found
+
+
+def _report(columns: list[Any], rows: list[dict[str, Any]], fmt: Format) -> None:
     from stats.tables import render
 
     if not rows:
         raise BenchError("no pair of this campaign can be judged: too few processes")
-    sys.stdout.write(render(columns, rows, fmt))  # type: ignore[arg-type]  # checked by the caller
+    sys.stdout.write(render(columns, rows, fmt))
     outside = [row for row in rows if row["inside"] != "yes"]
     if outside:
         raise BenchError(f"{len(outside)} of {len(rows)} rows lie outside their 99.9 % band")
 
 
-def aa(
-    record: list[Path] = typer.Option([], "--record", help="Report on recorded runs instead; repeatable; no GPU."),
-    pairs: int = typer.Option(100, "--pairs", help="Pairs of the same kernel in a run: one verdict each."),
-    runs: int = typer.Option(2, "--runs", help="Runs, each with fresh processes."),
-    processes: int = typer.Option(8, "--processes", help="Fresh processes of a run."),
-    blocks: int = typer.Option(10, "--blocks", help="Blocks per process; even."),
-    seed: int = typer.Option(1, "--seed", help="Of the first run."),
-    device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
-    clocks: str = typer.Option(
-        "monitor", "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."
-    ),
-    out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here, one file a run."),
-    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
-) -> None:
-    """A/A campaign: how often is the same code called different from itself?"""
-    if fmt not in FORMATS:
-        raise UserError(f"--format {fmt!r}: choose from {', '.join(FORMATS)}")
-    from gemm.campaign_report import AA_COLUMNS, aa_rows, judge
-    from stats.records import read_record
-
-    if record:
-        records = [read_record(path) for path in record]
-    else:
-        records = _campaign(
-            [0.0] * pairs,
-            runs=runs,
-            processes=processes,
-            blocks=blocks,
-            seed=seed,
-            device=device,
-            out=out,
-            clocks=clocks,
-        )
-    _campaign_report(AA_COLUMNS, aa_rows(judge(records)), fmt)
-
-
-def inject(
-    record: list[Path] = typer.Option([], "--record", help="Report on recorded runs instead; repeatable; no GPU."),
-    effects: str = typer.Option("0.2,0.5,1,2,5", "--effects", metavar="PERCENT,...", help="Known effects."),
-    pairs: int = typer.Option(20, "--pairs", help="Pairs of arms for each effect in a run: one verdict each."),
-    runs: int = typer.Option(1, "--runs", help="Runs, each with fresh processes."),
-    processes: int = typer.Option(8, "--processes", help="Fresh processes of a run."),
-    blocks: int = typer.Option(10, "--blocks", help="Blocks per process; even."),
-    seed: int = typer.Option(101, "--seed", help="Of the first run."),
-    device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
-    clocks: str = typer.Option(
-        "monitor", "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."
-    ),
-    out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here, one file a run."),
-    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
-) -> None:
-    """Injected effects: is a known number of SM cycles found, at the promised rate, by intervals that cover it?"""
-    if fmt not in FORMATS:
-        raise UserError(f"--format {fmt!r}: choose from {', '.join(FORMATS)}")
-    from gemm.campaign_report import INJECT_COLUMNS, inject_rows, judge
-    from stats.records import read_record
-
+def _sizes(effects: str) -> list[float]:
     try:
         sizes = [float(part) for part in effects.split(",")]
     except ValueError:
         raise UserError(f"--effects {effects!r}: write percentages separated by commas, for example 0.2,1,5") from None
     if not all(0 < size < 100 for size in sizes):
         raise UserError(f"--effects {effects!r}: each must be above 0 and below 100")
-    if record:
-        records = [read_record(path) for path in record]
-    else:
-        records = _campaign(
-            [size for size in sizes for _ in range(pairs)],
-            runs=runs,
-            processes=processes,
-            blocks=blocks,
-            seed=seed,
-            device=device,
-            out=out,
-            clocks=clocks,
-        )
-    _campaign_report(INJECT_COLUMNS, inject_rows(judge(records)), fmt)
+    return sizes
+
+
+def aa(
+    record: _Records = [],  # noqa: B006  # typer's default; never changed
+    pairs: Annotated[int, typer.Option("--pairs", help="Pairs of the same kernel in a run: one verdict each.")] = 100,
+    runs: _Runs = 2,
+    processes: _Processes = 8,
+    blocks: _Blocks = 10,
+    seed: _Seed = 1,
+    device: _DeviceIndex = 0,
+    clocks: _Clocks = "monitor",
+    out: _Out = None,  # type: ignore[assignment]
+    fmt: _Format = "table",
+) -> None:
+    """A/A campaign: how often is the same code called different from itself?"""
+    chosen = choice("--format", fmt, FORMATS)
+    from gemm.campaign_report import AA_COLUMNS, aa_rows, judge
+
+    asked = _Asked(record, runs, processes, blocks, seed, device, clocks, out)
+    _report(AA_COLUMNS, aa_rows(judge(asked.records([0.0] * pairs))), chosen)
+
+
+def inject(
+    record: _Records = [],  # noqa: B006  # typer's default; never changed
+    effects: Annotated[str, typer.Option("--effects", metavar="PERCENT,...", help="Known effects.")] = "0.2,0.5,1,2,5",
+    pairs: Annotated[
+        int, typer.Option("--pairs", help="Pairs of arms for each effect in a run: one verdict each.")
+    ] = 20,
+    runs: _Runs = 1,
+    processes: _Processes = 8,
+    blocks: _Blocks = 10,
+    seed: _Seed = 101,
+    device: _DeviceIndex = 0,
+    clocks: _Clocks = "monitor",
+    out: _Out = None,  # type: ignore[assignment]
+    fmt: _Format = "table",
+) -> None:
+    """Injected effects: is a known number of SM cycles found, at the promised rate, by intervals that cover it?"""
+    chosen = choice("--format", fmt, FORMATS)
+    from gemm.campaign_report import INJECT_COLUMNS, inject_rows, judge
+
+    asked = _Asked(record, runs, processes, blocks, seed, device, clocks, out)
+    every_pair = [size for size in _sizes(effects) for _ in range(pairs)]
+    _report(INJECT_COLUMNS, inject_rows(judge(asked.records(every_pair))), chosen)

@@ -1,5 +1,13 @@
-"""``python -m micro`` is ``micro-bench``."""
+"""``python -m micro`` is ``micro-bench``; from a checkout it needs no install, but the packages of pyproject.toml."""
 
-from micro.cli import main
+import sys
+
+try:
+    from micro.cli import main
+except ModuleNotFoundError as missing:
+    if (missing.name or "").split(".")[0] in ("stats", "micro", "gemm"):
+        raise
+    print(f"micro-bench: {missing.name} is not installed; make bench, or pip install -e .", file=sys.stderr)
+    sys.exit(2)
 
 main()

@@ -1,32 +1,32 @@
-"""``micro-bench counters``: what the hardware counted, beside what was predicted."""
+"""``micro-bench counters``: what the hardware counted, beside what was predicted.
+
+The command is made here once for both benchmarks: ``add_counters`` takes what differs, the tool that is counted and
+the hash of its kernels. The trap: both are asked for late, since ``--help`` must import neither torch nor kernels.
+"""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
 
-from stats.errors import UserError, run_app
+from micro.variants import VARIANTS
+from stats.errors import UserError, choice, run_app
 from stats.tables import FORMATS
 
 if TYPE_CHECKING:
     from micro.counter_config import CountersConfig
     from micro.counters import CounterTool
 
-__all__ = ["count", "register"]
+__all__ = ["ToolOf", "add_counters", "register"]
+
+ToolOf: TypeAlias = "Callable[[CountersConfig, str | None, str, int], CounterTool]"
 
 SETS = ("chosen", "full")
-
-
-def choice(option: str, value: str, allowed: tuple[str, ...]) -> str:
-    """``value`` if it is allowed. Raises UserError."""
-    if value not in allowed:
-        raise UserError(f"{option} {value!r}: choose from {', '.join(allowed)}")
-    return value
 
 
 def micro_tool(config: CountersConfig, variants: str | None, swizzle: str, device: int) -> CounterTool:
@@ -34,7 +34,7 @@ def micro_tool(config: CountersConfig, variants: str | None, swizzle: str, devic
     from micro.arm_names import Work
     from micro.counters import CounterTool
     from micro.launch_counts import LaunchCounts, micro_launch
-    from micro.variants import VARIANTS, parse_variants
+    from micro.variants import parse_variants
 
     names = parse_variants(variants) if variants is not None else list(VARIANTS)
 
@@ -95,12 +95,16 @@ def count(
     return render_counters(record, fmt)  # type: ignore[arg-type]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to ``micro-bench``."""
+def add_counters(app: typer.Typer, tool_of: ToolOf, current_hash: Callable[[], str]) -> None:
+    """Add the command to ``app``.
+
+    ``tool_of`` makes the tool from config, variants, swizzle (on, off or both) and device; ``current_hash`` is that of
+    its kernels as they are now.
+    """
 
     @app.command()
     def counters(
-        variants: str = typer.Option(None, "--variants", metavar="A1,A2,A2L,A3", help="Variants; default all."),
+        variants: str = typer.Option(None, "--variants", metavar=",".join(VARIANTS), help="Variants; default all."),
         swizzle: str = typer.Option("both", "--swizzle", metavar="on|off|both", help="Layout of the tiles."),
         config: str = typer.Option(
             "counters", "--config", metavar="FILE|NAME", help="Which metrics: a YAML file, or a name in configs/."
@@ -123,17 +127,22 @@ def register(app: typer.Typer) -> None:
         if full and keep is None:
             raise UserError("--set full: give --keep DIR, since the report is what it is for")
         if from_file is not None:
-            sys.stdout.write(show(from_file, fmt, current_micro_hash()))
+            sys.stdout.write(show(from_file, fmt, current_hash()))
             return
         from micro.counter_config import CountersConfig
         from stats.config import load_config
 
         chosen = load_config(config, CountersConfig)
-        tool = micro_tool(chosen, variants, swizzle, device)
+        tool = tool_of(chosen, variants, swizzle, device)
         if by_hand:
             sys.stdout.write(hand_line(tool, chosen))
             return
         sys.stdout.write(count(tool, chosen, ncu=ncu, full=full, keep=keep, out=out, device=device, fmt=fmt))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``micro-bench``."""
+    add_counters(app, micro_tool, current_micro_hash)
 
 
 def show(path: Path, fmt: str, current_hash: str) -> str:

@@ -128,7 +128,26 @@ def plan(
     raise typer.Exit(0 if found.options else 2)
 
 
+def repeats(
+    records: list[Path] = typer.Argument(
+        ..., metavar="RECORD...", help="Runs that hold both arms; others are passed over."
+    ),
+    a: str = typer.Option(..., "--a", metavar="ARM", help="The arm that is compared."),
+    b: str = typer.Option(..., "--b", metavar="ARM", help="The arm it is compared with."),
+    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+) -> None:
+    """Say how far recorded runs of one pair lie from each other."""
+    from stats.reader import read_record
+    from stats.repeats import COLUMNS, repeat_rows
+    from stats.tables import render
+
+    choice("--format", fmt, FORMATS)
+    rows = repeat_rows([read_record(path) for path in records], a, b)
+    sys.stdout.write(render(COLUMNS, rows, cast(Format, fmt)))
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this module to ``bench-stats``."""
     app.command("compare")(compare)
     app.command("plan")(plan)
+    app.command("repeats")(repeats)

@@ -20,8 +20,9 @@ from stats.exclusion import ExclusionRule
 from stats.grid import Grid, Metric
 from stats.inference import log_margin, minimum_detectable_effect, percent
 from stats.intervals import Floats
-from stats.prepare import prepare
+from stats.prepare import pair_means, prepare
 from stats.records import Record
+from stats.stopping import TwoStages, two_stages
 from stats.variance import VarianceComponents, variances
 from stats.verdicts import Caution, detects
 
@@ -61,6 +62,7 @@ class Plan:
     process_time_s: float  # from the start of a process to its first cell
     options: tuple[Option, ...]
     cautions: tuple[Caution, ...]
+    two_stages: TwoStages | None = None  # None: no half-width was asked for
 
 
 def half_width(spread: float, processes: int, alpha: float = 0.05) -> float:
@@ -194,8 +196,8 @@ def plan(
         raise UserError(f"{record.name}: declares no comparisons; name the arms with --a and --b")
     components = [variances(record, pair, metric, rule) for pair in pairs]
     deciding = max(components, key=lambda one: one.spread(max(2, round(one.blocks))))
-    grid = prepare(record, rule).grid
-    block_s, process_s = _times(record, grid)
+    prepared = prepare(record, rule)
+    block_s, process_s = _times(record, prepared.grid)
     size = max(1, len(family))
     wanted = log_margin(half_width_percent) if half_width_percent is not None else None
     effect = log_margin(effect_percent) if effect_percent is not None else None
@@ -233,6 +235,9 @@ def plan(
         process_time_s=process_s,
         options=_recommend(options),
         cautions=tuple(_cautions(deciding, options, size, alpha)),
+        two_stages=None
+        if wanted is None
+        else two_stages([pair_means(prepared, pair, metric).means for pair in pairs], wanted, confidence=1 - alpha),
     )
 
 

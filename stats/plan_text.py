@@ -10,6 +10,7 @@ from typing import Any
 from stats.inference import percent
 from stats.plan import Plan
 from stats.results import to_json
+from stats.stopping import TwoStages
 from stats.tables import Column, Format, render
 from stats.tables import to_json as json_text
 
@@ -24,6 +25,16 @@ _COLUMNS = (
     Column("gpu_time_s", "GPU time s", ".1f"),
     Column("recommended", "", align="left"),
 )
+
+
+def _two_stages(way: TwoStages | None) -> list[str]:
+    if way is None:
+        return []
+    return [
+        f"Stein's two stages instead: the pilot's {way.first} processes count, and {way.processes} in all with as many "
+        f"blocks each give ±{way.half_width_percent:.4f} % whatever the others scatter; the interval must then be "
+        "that of stats.stopping.stein_interval."
+    ]
 
 
 def render_plan(found: Plan, fmt: Format) -> str:
@@ -44,6 +55,7 @@ def render_plan(found: Plan, fmt: Format) -> str:
         f"(pilot: {one.processes} processes of {one.blocks:.0f} blocks).",
         f"A block takes {found.block_time_s:.4g} s, a process {found.process_time_s:.3g} s before its first cell.",
         "Power is that of the verdict DIFFERENT: t, Hodges–Lehmann and exact p agree.",
+        *_two_stages(found.two_stages),
         *(f"[{caution.code}] {caution.message}" for caution in found.cautions),
     ]
     mark = "- " if fmt == "md" else ""

@@ -7,9 +7,11 @@ The trap: JSON gives integers of any size and nesting of any depth; neither may 
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
@@ -24,8 +26,10 @@ __all__ = ["newest_first", "read_record"]
 _NAN_FIELDS = ("time_ns", "sm_cycles", "clock_mhz", "temperature_c", "power_w", "nvml_clock_mhz", "started_s")
 _COUNTS = ("process", "block", "position", "launches", "attempt")
 _LARGEST_COUNT = 2**31 - 1
+_LARGEST_FIGURE = 1e100  # its square is still a number
 _CELL_FIELDS = CellRow.__dataclass_fields__.keys()
 _EVENTS = frozenset(get_args(ProcessEvent))
+_DECODER = json.JSONDecoder()  # json.loads looks at its arguments and at white space on each of 100,000 lines
 
 
 def _integer(row: Mapping[str, Any], name: str, lowest: int) -> None:
@@ -44,13 +48,15 @@ def _figure(value: Any) -> float:
         return math.nan
     if type(value) not in (int, float):
         raise ValueError(f"{value!r} is not a number")
+    if _LARGEST_FIGURE < abs(value) < math.inf:
+        raise ValueError(f"{value:g} is beyond anything that was measured")
     return float(value)
 
 
 def _cell(row: dict[str, Any]) -> CellRow:
     # A record has up to some 100,000 of these: what is as it should be takes the short way.
     for name in _NAN_FIELDS:
-        if type(row.get(name)) is not float:
+        if type(row.get(name)) is not float or abs(row[name]) > _LARGEST_FIGURE:
             row[name] = _figure(row.get(name))
     for name in _COUNTS:
         if type(row.get(name, 0)) is not int or not 0 <= row.get(name, 0) <= _LARGEST_COUNT:
@@ -91,8 +97,28 @@ _PARSERS: Mapping[str, Callable[[dict[str, Any]], CellRow | SkipRow | ProcessRow
 )
 
 
+def _json(text: str) -> Any:
+    try:
+        value, end = _DECODER.raw_decode(text)
+    except ValueError:
+        return json.loads(text)  # may begin with white space; else names the fault
+    return value if end == len(text) else json.loads(text)
+
+
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Rows make no cycles, but garbage collection would walk all of them again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _parse_row(text: str) -> CellRow | SkipRow | ProcessRow:
-    row = json.loads(text)
+    row = _json(text)
     if not isinstance(row, dict):
         raise ValueError("not an object")
     kind = row.pop("kind", None)
@@ -157,15 +183,16 @@ def read_record(path: Path) -> Record:
     if first[2]:
         raise UserError(f"{path}:1: the header line is cut off; nothing was recorded, so delete it and run again")
     record = Record(header=_parse_header(path, first[1]), path=path)
-    for number, text, unfinished in lines:
-        try:
-            record.add(_parse_row(text))
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-            if unfinished:
-                record.torn_line = number
-                break
-            reason = " ".join(str(error).split())
-            raise UserError(f"{path}:{number}: not a row of a record ({type(error).__name__}: {reason})") from None
+    with _collection_paused():
+        for number, text, unfinished in lines:
+            try:
+                record.add(_parse_row(text))
+            except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+                if unfinished:
+                    record.torn_line = number
+                    break
+                reason = " ".join(str(error).split())
+                raise UserError(f"{path}:{number}: not a row of a record ({type(error).__name__}: {reason})") from None
     return record
 
 

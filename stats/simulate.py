@@ -2,8 +2,9 @@
 
 Coverage and false positives for every null family, Holm's family-wise error, the size of the equivalence test at its
 margin, Stein's coverage, and the power that the plan promises, all by the functions that analyse a record, on many
-repetitions at once. ``python -m stats.simulate --reps 10000 --out FILE.json`` records a campaign. The trap: a discrete
-method cannot attain .95 or .05, so each is held to the level it attains.
+repetitions at once. Wrong analyses (``stats.controls``) must leave their bands, or the bands prove nothing. ``python -m
+stats.simulate --reps 10000 --out FILE.json`` records a campaign. The trap: a discrete method cannot attain .95 or .05,
+so each is held to the level it attains.
 """
 
 from __future__ import annotations
@@ -13,19 +14,20 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
-from stats import intervals
+from stats import controls, intervals
 from stats.errors import BenchError
 from stats.grid import Flags
 from stats.inference import log_margin
 from stats.intervals import Floats
 from stats.nulls import FAMILIES, NOISE, Design, process_means
 from stats.plan import power_of_verdict
+from stats.stopping import half_width_kept, units_in_all
 from stats.verdicts import detects
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "family_means",
     "holm_error",
     "main",
+    "negative_controls",
     "power_kept",
     "stein",
     "tost_size",
@@ -48,7 +51,10 @@ CHUNK = 1000  # repetitions drawn at once, to bound the memory
 
 @dataclass(frozen=True)
 class Check:
-    """One observed rate, what it must be, and the exact 99.9 % band of that; ``at_most`` drops the lower end."""
+    """One observed rate, what it must be, and the exact 99.9 % band of that; ``at_most`` drops the lower end.
+
+    A ``control`` is the rate of an analysis known to be wrong: it must lie outside.
+    """
 
     world: str
     quantity: str
@@ -58,11 +64,17 @@ class Check:
     low: float
     high: float
     at_most: bool = False
+    control: bool = False
 
     @property
     def inside(self) -> bool:
         """The rate lies in its band."""
         return (self.at_most or self.rate >= self.low) and self.rate <= self.high
+
+    @property
+    def holds(self) -> bool:
+        """The rate lies where it must: in its band, or for a control out of it."""
+        return self.inside != self.control
 
 
 def check(
@@ -146,18 +158,15 @@ def tost_size(repetitions: int, seed: int = 1, processes: int = 8) -> list[Check
 
 def stein(repetitions: int, seed: int = 1, first: int = 8, half_width: float = 0.6) -> list[Check]:
     """Coverage of Stein's two stages for units of standard deviation 1, and how often the half-width is kept."""
-    from scipy import stats
-
     rng = np.random.default_rng([seed, 88])
     stage = rng.standard_normal((repetitions, first))
-    t = float(stats.t.ppf(0.975, first - 1))
     spread = stage.std(axis=1, ddof=1)
-    total = np.maximum(first, np.ceil((spread * t / half_width) ** 2))
+    total = units_in_all(spread, first, half_width)
     rest = np.sqrt(total - first) * rng.standard_normal(repetitions)  # the sum of the second stage
     mean = (stage.sum(axis=1) + rest) / total
-    half = t * spread / np.sqrt(total)
+    half = half_width_kept(spread, first, total)
     return [
-        check("Stein's two stages", "coverage", np.abs(mean) <= half, 0.95, at_most=False),
+        check("Stein's two stages", "coverage", np.abs(mean) <= half, 0.95),
         check("Stein's two stages", "half-width kept", half <= half_width * (1 + 1e-12), 1.0),
     ]
 
@@ -181,16 +190,22 @@ def power_kept(repetitions: int, seed: int = 1) -> list[Check]:
     return found
 
 
+def negative_controls(repetitions: int, seed: int = 1) -> list[Check]:
+    """The rates of wrong analyses, against the bands that the right ones stay in."""
+    found = controls.controls(repetitions, seed)
+    return [replace(check(world, wrong, hits, expected), control=True) for world, wrong, hits, expected in found]
+
+
 def campaign(repetitions: int, seed: int = 1) -> list[Check]:
-    """Every check of this module."""
+    """Every check of this module, controls last."""
     found = [one for name in FAMILIES for one in check_family(name, repetitions, seed)]
-    for part in (holm_error, tost_size, stein, power_kept):
+    for part in (holm_error, tost_size, stein, power_kept, negative_controls):
         found += part(repetitions, seed)
     return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the campaign, write it as JSON, and return 1 when a rate lies outside its band."""
+    """Run the campaign, write it as JSON, and return 1 when a rate lies outside its band or a control inside."""
     parser = argparse.ArgumentParser(prog="python -m stats.simulate", description="Check the rates of the analysis.")
     parser.add_argument("--reps", type=int, default=10_000, help="repetitions of each world")
     parser.add_argument("--seed", type=int, default=1)
@@ -200,20 +215,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--reps takes at least 100, --seed at least 0")
     start = time.monotonic()
     found = campaign(asked.reps, asked.seed)
-    outside = [one for one in found if not one.inside]
+    proper, wrong = ([one for one in found if one.control is control] for control in (False, True))
+    failed = [[one for one in part if not one.holds] for part in (proper, wrong)]
     for one in found:
         low = 0.0 if one.at_most else one.low
         mark = "" if one.inside else "  OUTSIDE"
-        print(f"{one.world:45s} {one.quantity:28s} {one.rate:.4f}  [{low:.4f}, {one.high:.4f}]{mark}")
-    print(f"{len(found)} rates, {len(outside)} outside their 99.9 % bands, {time.monotonic() - start:.0f} s")
+        mark += "" if not one.control else ", as a control must be" if one.holds else "  INSIDE: a control must not be"
+        print(f"{one.world:45s} {one.quantity:34s} {one.rate:.4f}  [{low:.4f}, {one.high:.4f}]{mark}")
+    print(
+        f"{len(proper)} rates, {len(failed[0])} outside their 99.9 % bands; "
+        f"{len(wrong)} controls, {len(failed[1])} inside; {time.monotonic() - start:.0f} s"
+    )
     if asked.out is not None:
-        rows = [{**asdict(one), "inside": one.inside} for one in found]
-        text = json.dumps({"repetitions": asked.reps, "seed": asked.seed, "checks": rows}, indent=1, allow_nan=False)
+        rows, control_rows = ([{**asdict(one), "inside": one.inside} for one in part] for part in (proper, wrong))
+        data = {"repetitions": asked.reps, "seed": asked.seed, "checks": rows, "controls": control_rows}
+        text = json.dumps(data, indent=1, allow_nan=False)
         try:
             asked.out.write_text(text + "\n", encoding="utf-8")
         except OSError as error:
             raise BenchError(f"{asked.out}: cannot be written ({error.strerror})") from None
-    return 1 if outside else 0
+    return 1 if any(failed) else 0
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from stats.compare import analyse
 from stats.errors import UserError
 from stats.inference import log_margin, percent
 from stats.plan import half_width, plan, power_of_verdict, t_power
+from stats.plan_text import render_plan
+from stats.prepare import pair_means, prepare
 from stats.records import Record
 from stats.stopping import stein_interval, stein_total
 from stats.variance import VarianceComponents, variances
@@ -216,6 +218,23 @@ class TestStein:
         n = stein_total(self.FIRST, 0.01)
         kept = stein_interval(self.FIRST, [*self.FIRST, *([0.0] * (n - 5))])
         assert (kept.high - kept.low) / 2 <= 0.01
+
+    def test_the_plan_offers_it_for_a_half_width(self) -> None:
+        record = make_record({"A1": 0.02, "A2": 0.0, "A3": 0.0}, processes=6, within=WITHIN, between=BETWEEN)
+        way = plan(record, half_width_percent=0.1).two_stages
+        assert way is not None
+        prepared = prepare(record)
+        means = [pair_means(prepared, (arm, "A3"), "cycles").means for arm in ("A1", "A2")]
+        assert way.first == 6
+        assert way.processes == max(stein_total(first, log_margin(0.1)) for first in means) > 6
+        assert 0.09 < way.half_width_percent <= 0.1
+        said = render_plan(plan(record, half_width_percent=0.1), "table")
+        assert f"the pilot's 6 processes count, and {way.processes} in all" in said
+        assert plan(record, effect_percent=1.0).two_stages is None
+        assert "Stein" not in render_plan(plan(record, effect_percent=1.0), "table")
+        stricter = plan(record, half_width_percent=0.1, alpha=0.01).two_stages
+        assert stricter is not None
+        assert stricter.processes > way.processes
 
     def test_bad_stages_are_one_line(self) -> None:
         for call in (

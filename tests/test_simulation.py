@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -183,6 +184,23 @@ class TestCampaign:
         assert simulate.main(["--reps", "500"]) == 1
         assert "OUTSIDE" in capsys.readouterr().out
 
+    def test_a_control_inside_its_band_fails_it(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        hits = np.arange(500) % 20 == 0
+        right = simulate.check("world", "rate", hits, 0.05)
+        tame = replace(right, control=True)
+        monkeypatch.setattr(simulate, "campaign", lambda *_: [right, tame])
+        assert simulate.main(["--reps", "500", "--out", str(tmp_path / "f.json")]) == 1
+        said = capsys.readouterr().out
+        assert "1 rates, 0 outside their 99.9 % bands; 1 controls, 1 inside" in said
+        assert "INSIDE: a control must not be" in said
+        written = json.loads((tmp_path / "f.json").read_text())
+        assert [len(written[part]) for part in ("checks", "controls")] == [1, 1]
+        wild = replace(tame, rate=0.5)
+        monkeypatch.setattr(simulate, "campaign", lambda *_: [right, wild])
+        assert simulate.main(["--reps", "500"]) == 0
+
     @pytest.mark.parametrize("arguments", [["--reps", "5"], ["--seed", "-1"], ["--reps", "x"]])
     def test_bad_options(self, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as stop:
@@ -206,3 +224,19 @@ def test_the_recorded_campaign_is_inside_its_bands() -> None:
         if row["quantity"] != "power promised":
             assert (row["low"], row["high"]) == pytest.approx((low, high))
         assert (0 if row["at_most"] else row["low"]) <= row["rate"] <= row["high"]
+
+
+def test_the_recorded_controls_are_outside_the_same_bands() -> None:
+    recorded = json.loads((Path(__file__).parent.parent / "results" / "simulation.json").read_text())
+    assert not any(row["control"] for row in recorded["checks"])
+    assert len(recorded["controls"]) == 4
+    for row in recorded["controls"]:
+        assert row["control"]
+        assert (row["low"], row["high"]) == pytest.approx(intervals.binomial_band(row["expected"], row["repetitions"]))
+        assert not row["low"] <= row["rate"] <= row["high"]
+
+
+def test_the_controls_leave_their_bands_at_any_seed() -> None:
+    for seed in (2, 3):
+        found = simulate.negative_controls(100, seed)
+        assert [(one.inside, one.holds) for one in found] == [(False, True)] * 4
