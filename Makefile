@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 # an nvcc or its disassemblers are missing.
 HAVE_DRIVER := $(shell PATH=$$PATH:/sbin ldconfig -p 2>/dev/null | grep -q libcuda.so.1 && echo yes)
 HAVE_NVCC   := $(shell PATH=$$PATH:$${CUDA_HOME:-/usr/local/cuda}/bin; \
-  command -v nvcc && command -v cuobjdump && command -v nvdisasm && echo yes)
+  for tool in nvcc cuobjdump nvdisasm; do command -v $$tool >/dev/null || exit; done; echo yes)
 HAVE_TORCH  := $(shell $(PYTHON) -c 'import importlib.util as u; print("yes" if u.find_spec("torch") else "")' 2>/dev/null)
 comma := ,
 EXTRAS ?= dev$(if $(and $(HAVE_DRIVER),$(if $(HAVE_TORCH),,yes)),$(comma)gpu)$(if $(HAVE_NVCC),,$(comma)toolchain)

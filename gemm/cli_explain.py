@@ -1,8 +1,8 @@
 """``gemm-bench explain``: why the difference is what it is, and what became of each claim under test.
 
 The bare form prints ceilings, predictions, attribution and readings for the newest records; ``claims`` the twelve
-verdicts; ``stream`` measures L2's ceiling and needs a GPU. Everything else runs from records and nvcc alone. Heavy
-imports happen inside the commands.
+verdicts; ``stream`` measures L2's ceiling and needs a GPU. Everything else runs from records, nvcc and a disassembler;
+without these two what records alone give is printed, with a line that says so. Heavy imports happen in the commands.
 """
 
 from __future__ import annotations
@@ -71,9 +71,13 @@ _TITLES = {
 }
 
 
-def _sections(arch: int, evidence: Evidence) -> dict[str, tuple[list[Any], list[dict[str, Any]]]]:
+def _sections(arch: int, evidence: Evidence, machine_code: bool) -> dict[str, tuple[list[Any], list[dict[str, Any]]]]:
     from gemm.explain import attribution, guide, predict, readings, roofline
 
+    if not machine_code:
+        rows = attribution.attribution_rows(arch, evidence, simulates=False)
+        read = readings.readings(arch, evidence, machine_code=False)
+        return {"attribution": (attribution.COLUMNS, rows), "reading": (guide.COLUMNS, guide.guide_rows(read))}
     return {
         "ceilings": (roofline.COLUMNS, roofline.roofline_rows(arch, evidence)),
         "predictions": (predict.COLUMNS, predict.prediction_rows(arch, evidence)),
@@ -92,15 +96,23 @@ def explain(
     """Ceilings, predictions with their error, attribution and a reading for each arm; no GPU needed."""
     if ctx.invoked_subcommand is not None:
         return
+    from gemm.explain.kernels import without_machine_code
     from stats.tables import render, to_json
 
     chosen = choice("--format", fmt, FORMATS)
     evidence = _evidence(record)
     archs = _archs(arch, evidence)
-    found = {one: _sections(one, evidence) for one in archs}
+    trouble = without_machine_code()
+    missing = f"no ceilings, predictions or simulated parts: {trouble}" if trouble else None
+    found = {one: _sections(one, evidence, trouble is None) for one in archs}
+    if missing:
+        if not any(rows for parts in found.values() for _, rows in parts.values()):
+            raise UserError(f"nothing to explain from records alone; {missing}")
+        print(f"gemm-bench explain: {missing}", file=sys.stderr)
     if chosen == "json":
         data = {f"sm_{one}": {name: rows for name, (_, rows) in parts.items()} for one, parts in found.items()}
-        sys.stdout.write(to_json({"device": evidence.device, **data}) + "\n")
+        head = {"device": evidence.device, **({"missing": missing} if missing else {})}
+        sys.stdout.write(to_json({**head, **data}) + "\n")
         return
     for one, parts in found.items():
         if chosen in ("table", "md"):

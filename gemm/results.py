@@ -160,7 +160,7 @@ def heading_lines(record: Record) -> list[str]:
 def note_lines(record: Record, analysis: Any | None) -> list[str]:
     """Caveat, residency and what the analysis cautions, one line each."""
     static = _static(record)
-    notes = []
+    notes = ["ms: 95 % interval, ± rounded up"]
     if any(facts.get("b_transposed") for facts in static.values()):
         notes.append(TRANSPOSED_CAVEAT)
     notes += [f"WARNING {fault}" for fault in residency_faults(static)]

@@ -5,6 +5,11 @@ lanes that are served together take as many wavefronts as the busiest bank has d
 same word share it. Served together are all 32 lanes up to 4 bytes a lane, a half warp at 8, a quarter warp at 16, and
 for ldmatrix one 8x8 tile (8 rows of 16 bytes). The trap: two lanes in one bank are no conflict unless their *words*
 differ, so counting lanes per bank finds a two-way conflict in every b16 read.
+
+Not in the model: groups of a wide load that want the same words can merge. An H200 serves a b64 or b128 broadcast in
+1 or 2 wavefronts where the model counts 2 or 4. That groups share all words in general is refuted by the random
+patterns (b64 over 8 addresses: 8 wavefronts, as modelled, not 4), and one pattern does not tell the rules that are left
+apart, so none is built in. Loads of up to 4 bytes a lane and ldmatrix do not merge.
 """
 
 from __future__ import annotations

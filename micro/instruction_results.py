@@ -2,8 +2,8 @@
 
 Everything comes from the cells and the header's static facts, so it needs no GPU and no torch. Latency is the one-warp,
 one-chain cell; throughput is quoted at the point that the config names. The floor of a throughput is its wavefronts,
-one a cycle through the SM's port, and one instruction a cycle. The trap: B/clk/SM counts bytes that arrive in
-registers, which with broadcast can be more than the banks deliver; the limit is checked on distinct words instead.
+one a cycle through the SM's port, and one instruction a cycle. The trap: where lanes share words, more bytes arrive in
+registers than the banks deliver, and a rate against the port's limit would mean nothing: such patterns show none.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+from micro.banks import Kind
 from micro.device import SHARED_BYTES_PER_CLK
-from micro.instruction_fit import Line, Unseen, errors_on_unseen, fit_line
+from micro.instruction_fit import WORST_RESIDUAL_PERCENT, Line, Unseen, errors_on_unseen, fit_line
+from micro.patterns import INSTRUCTIONS
 from stats.attempts import final_cells
 from stats.levels import Level, level_of
 from stats.records import Record
@@ -60,8 +62,11 @@ FIT_COLUMNS = [
 ]
 UNITS_LINE = (
     "latency: one warp, one chain, SM cycles; cycles/instr.: per warp instruction and SM with many under way; both "
-    "with 95 % interval; floor: the predicted wavefronts, one a cycle; over %: measured against the floor"
+    "with 95 % interval, ± rounded up; floor: the predicted wavefronts, one a cycle; over %: measured against the "
+    "floor, negative where a wide load's groups merge identical words (broadcast), which the model does not know; "
+    "B/clk/SM: none where lanes share words"
 )
+_MERGED = "broadcast (merged words: not in the model)"
 PREDICTION_COLUMNS = [
     Column("instruction", "instruction", align="left"),
     Column("pattern", "pattern", align="left"),
@@ -114,6 +119,11 @@ def floor_cycles(wavefronts: int | None) -> float | None:
     return None if wavefronts is None else float(max(1, wavefronts))
 
 
+def _share_words(facts: dict[str, Any]) -> bool:
+    """Whether lanes want the same words: fewer distinct ones than 32 lanes (each at least one word) ask for."""
+    return int(facts["port_bytes"]) < max(32 * 4, int(facts["bytes_per_instruction"]))
+
+
 def _latency(points: list[Point]) -> Point | None:
     return next((point for point in points if point.facts["latency"]), None)
 
@@ -148,12 +158,10 @@ def table_rows(points: list[Point]) -> list[dict[str, Any]]:
         if loaded:
             row["fma_per_clk"] = loaded.fma_per_clk
             if floor is not None:
+                row["error_percent"] = 100 * (loaded.cycles.mean / floor - 1)
+            if floor is not None and not _share_words(facts):
                 rate = facts["bytes_per_instruction"] / loaded.cycles.mean
-                row |= {
-                    "error_percent": 100 * (loaded.cycles.mean / floor - 1),
-                    "bytes_per_clk": rate,
-                    "percent_of_limit": 100 * rate / SHARED_BYTES_PER_CLK,
-                }
+                row |= {"bytes_per_clk": rate, "percent_of_limit": 100 * rate / SHARED_BYTES_PER_CLK}
         rows.append(row)
     return rows
 
@@ -190,6 +198,13 @@ def _plus_minus(value: float, interval: tuple[float, float]) -> str | None:
     return None if math.isnan(value) else f"{value:.2f} ±{(interval[1] - interval[0]) / 2:.2f}"
 
 
+def _worst_pattern(fit: Fit) -> str | None:
+    """The pattern of the worst error, with its reason where wide loads of identical words were served at once."""
+    merged = fit.unseen.worst_pattern == "broadcast" and fit.unseen.worst_error_percent > WORST_RESIDUAL_PERCENT
+    wide = INSTRUCTIONS[fit.instruction].kind is Kind.PER_LANE and INSTRUCTIONS[fit.instruction].bytes_per_lane > 4
+    return _MERGED if merged and wide else fit.unseen.worst_pattern or None
+
+
 def fit_rows(fits: list[Fit]) -> list[dict[str, Any]]:
     """One row per line, with the numbers beside their text for JSON."""
     return [
@@ -202,7 +217,7 @@ def fit_rows(fits: list[Fit]) -> list[dict[str, Any]]:
             "unseen": fit.unseen.patterns,
             "unseen_mean_percent": fit.unseen.mean_absolute_error_percent,
             "unseen_worst_percent": fit.unseen.worst_error_percent,
-            "unseen_worst_pattern": fit.unseen.worst_pattern or None,
+            "unseen_worst_pattern": _worst_pattern(fit),
             "least_wavefronts": fit.line.least_wavefronts,
             "base_cycles": fit.line.base_cycles,
             "base_interval": list(fit.line.base_interval),
@@ -224,6 +239,6 @@ def prediction_rows(statics: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "pattern": facts["pattern"],
             "wavefronts": facts["wavefronts"],
             "floor": floor,
-            "bytes_per_clk": None if floor is None else facts["bytes_per_instruction"] / floor,
+            "bytes_per_clk": None if floor is None or _share_words(facts) else facts["bytes_per_instruction"] / floor,
         }
     return list(rows.values())

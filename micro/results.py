@@ -58,7 +58,7 @@ DATA_COLUMNS = [
     )
 ]
 UNITS_LINES = [
-    "L load only, M mma only, T load+mma: SM cycles per warp k-step (16 mma), 95 % interval.",
+    "L load only, M mma only, T load+mma: SM cycles per warp k-step (16 mma), 95 % interval, ± rounded up.",
     "noswz: tiles without the swizzle. pred. L: from the addresses alone; error: measured L against it.",
     "hidden: (L+M-T)/min(L,M).",
 ]

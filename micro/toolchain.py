@@ -160,7 +160,8 @@ def disassembler(name: str) -> Path:
     for place in places:
         if place and Path(place).exists():
             return Path(place)
-    raise UserError(f"{name}: not found beside nvcc, on PATH or in wheels; pip install nvidia-cuda-{name}")
+    remedy = f"pip install 'smem-bench[toolchain]' (or only nvidia-cuda-{name})"
+    raise UserError(f"{name}: not found beside nvcc, on PATH or in wheels; {remedy}")
 
 
 def find_ninja() -> Path:

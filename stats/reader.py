@@ -7,9 +7,11 @@ The trap: JSON gives integers of any size and nesting of any depth; neither may 
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
@@ -21,13 +23,14 @@ from stats.schema import SCHEMA_VERSION, CellRow, Header, ProcessEvent, ProcessR
 
 __all__ = ["newest_first", "read_record"]
 
-_NAN_FIELDS = ("time_ns", "sm_cycles", "clock_mhz", "temperature_c", "power_w", "nvml_clock_mhz", "started_s")
-_COUNTS = ("process", "block", "position", "attempt")
 _POSITIVE = ("time_ns", "sm_cycles", "clock_mhz")  # or null: not measured
+_NAN_FIELDS = ("temperature_c", "power_w", "nvml_clock_mhz", "started_s")
+_COUNTS = ("process", "block", "position", "attempt")
 _LARGEST_COUNT = 2**31 - 1
-_SMALLEST, _LARGEST = 1e-9, 1e18  # of a figure in ns, cycles or MHz: beyond, squares and ratios overflow
+_SMALLEST_POSITIVE, _LARGEST_FIGURE = 1e-9, 1e100  # ratios and squares of what lies between are still numbers
 _CELL_FIELDS = CellRow.__dataclass_fields__.keys()
 _EVENTS = frozenset(get_args(ProcessEvent))
+_DECODER = json.JSONDecoder()  # json.loads looks at its arguments and at white space on each of 100,000 lines
 
 
 def _integer(row: Mapping[str, Any], name: str, lowest: int) -> None:
@@ -46,19 +49,25 @@ def _figure(value: Any) -> float:
         return math.nan
     if type(value) not in (int, float):
         raise ValueError(f"{value!r} is not a number")
+    if _LARGEST_FIGURE < abs(value) < math.inf:
+        raise ValueError(f"{value:g} is beyond anything that was measured")
     return float(value)
+
+
+def _positive(name: str, value: Any) -> float:
+    figure = _figure(value)
+    if value is not None and not _SMALLEST_POSITIVE <= figure < math.inf:
+        raise ValueError(f"{name} is {value!r}, not a finite number above 0; null where it was not measured")
+    return figure
 
 
 def _cell(row: dict[str, Any]) -> CellRow:
     # A record has up to some 100,000 of these: what is as it should be takes the short way.
     for name in _POSITIVE:
-        value = row.get(name)
-        if value is not None and not _SMALLEST <= _figure(value) <= _LARGEST:
-            raise ValueError(
-                f"{name} is {value!r}, not a number from {_SMALLEST:g} to {_LARGEST:g}; null where it was not measured"
-            )
+        if type(row.get(name)) is not float or not _SMALLEST_POSITIVE <= row[name] <= _LARGEST_FIGURE:
+            row[name] = _positive(name, row.get(name))
     for name in _NAN_FIELDS:
-        if type(row.get(name)) is not float:
+        if type(row.get(name)) is not float or abs(row[name]) > _LARGEST_FIGURE:
             row[name] = _figure(row.get(name))
     for name in _COUNTS:
         if type(row.get(name, 0)) is not int or not 0 <= row.get(name, 0) <= _LARGEST_COUNT:
@@ -100,8 +109,28 @@ _PARSERS: Mapping[str, Callable[[dict[str, Any]], CellRow | SkipRow | ProcessRow
 )
 
 
+def _json(text: str) -> Any:
+    try:
+        value, end = _DECODER.raw_decode(text)
+    except ValueError:
+        return json.loads(text)  # may begin with white space; else names the fault
+    return value if end == len(text) else json.loads(text)
+
+
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Rows make no cycles, but garbage collection would walk all of them again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _parse_row(text: str) -> CellRow | SkipRow | ProcessRow:
-    row = json.loads(text)
+    row = _json(text)
     if not isinstance(row, dict):
         raise ValueError("not an object")
     kind = row.pop("kind", None)
@@ -170,15 +199,16 @@ def read_record(path: Path) -> Record:
     if first[2]:
         raise UserError(f"{path}:1: the header line is cut off; nothing was recorded, so delete it and run again")
     record = Record(header=_parse_header(path, first[1]), path=path)
-    for number, text, unfinished in lines:
-        try:
-            record.add(_parse_row(text))
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-            if unfinished:
-                record.torn_line = number
-                break
-            reason = " ".join(str(error).split())
-            raise UserError(f"{path}:{number}: not a row of a record ({type(error).__name__}: {reason})") from None
+    with _collection_paused():
+        for number, text, unfinished in lines:
+            try:
+                record.add(_parse_row(text))
+            except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+                if unfinished:
+                    record.torn_line = number
+                    break
+                reason = " ".join(str(error).split())
+                raise UserError(f"{path}:{number}: not a row of a record ({type(error).__name__}: {reason})") from None
     return record
 
 

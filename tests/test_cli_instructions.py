@@ -127,7 +127,7 @@ def test_a_figure_that_fails_leaves_stdout_empty_unless_the_table_would_be_lost(
 ) -> None:
     made = make_record(InstructionsConfig())
     made.path = tmp_path / "made.jsonl" if recorded else None
-    with pytest.raises(UserError, match="/proc/x.png: cannot be written"):
+    with pytest.raises(UserError, match=r"/proc/x\.png: cannot be written"):
         cli_instructions._show(made, "table", Path("/proc/x.png"))
     assert (capsys.readouterr().out == "") is recorded
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from gemm.explain import claims_gemm, claims_read
 from gemm.explain.claims import COLUMNS, claim_rows, claims_json
 from gemm.explain.claims_text import CLAIMS, RIGHT
+from gemm.explain.counts import standings
 from gemm.explain.evidence import Evidence
 from gemm.explain.finding import Basis, ClaimResult, Verdict
 from stats.tables import FORMATS, render
@@ -113,6 +114,22 @@ def test_wait_for_all(wait_all: float, verdict: Verdict) -> None:
     assert measured(claims_gemm.claim_10(made.evidence(gemms=(found,)))) is verdict
 
 
+@pytest.mark.cuda_build
+def test_every_variant_that_waits_for_all_is_shown_and_judged() -> None:
+    """One variant far from a single buffer refutes, though another is one; each figure names both of its arms."""
+    three = {"A3__wait_all": 59.8, "A3": 40.0, "A3__stages_2": 45.0, "A3__stages_1": 60.0}
+    one = {"A1__wait_all": 51.5, "A1": 50.0, "A1__stages_2": 51.4, "A1__stages_1": 60.0}
+    result = claims_gemm.claim_10(made.evidence(gemms=(made.gemm(**three, **one),)))
+    assert measured(result) is Verdict.REFUTED
+    figure = result.findings[0].figure
+    assert "A1/wait_all against A1 +3.0" in figure
+    assert "A3/wait_all against A3 +49.5" in figure
+    assert "A3/stages=1 -0.3" in figure
+    prediction = result.findings[-1].figure
+    assert "A1 wait_all" in prediction
+    assert "A3 wait_all" in prediction
+
+
 @pytest.mark.parametrize(
     ("without", "with_it", "verdict"),
     [(False, True, Verdict.CONFIRMED), (True, True, Verdict.REFUTED), (False, False, Verdict.REFUTED)],
@@ -122,26 +139,67 @@ def test_opt_in(without: bool, with_it: bool, verdict: Verdict) -> None:
     assert measured(claims_gemm.claim_11(made.evidence(stream=made.stream(**facts)))) is verdict
 
 
-def counters(exists: bool) -> dict[str, object]:
+def counters(exists: bool, off: int) -> dict[str, object]:
+    """A counter run of two launches; the second counts ``off`` more than it had to show."""
+    launches = [
+        {
+            "arm": arm,
+            "template": [],
+            "blocks": 1,
+            "arguments": {},
+            "kernel": "k",
+            "warp_ksteps": 1,
+            "predicted": {"loop": {"loads": 10}},
+            "counted": {"loads": count},
+        }
+        for arm, count in (("A1", 10), ("A2", 10 + off))
+    ]
     return {
         "kind": "counters",
-        "device": {"name": "Test GPU"},
-        "drafts": [{"name": "some_counter", "exists": exists}],
-        "metrics": [{"key": "loads", "predicted": "loads"}],
-        "launches": [
-            {"arm": "A1", "warp_ksteps": 1, "counted": {"loads": 10}, "predicted": {"loop": {"loads": 10}}},
-            {"arm": "A2", "warp_ksteps": 1, "counted": {"loads": 12}, "predicted": {"loop": {"loads": 10}}},
-        ],
+        "tool": "micro-bench",
+        "created_utc": "2026-01-01T00:00:00Z",
+        "device": made.GPU.model_dump(),
+        "software": {},
+        "git_commit": "",
+        "git_dirty": False,
+        "source_hash": "cafe",
+        "config": {},
+        "command": [],
+        "seconds": 1.0,
+        "drafts": [{"name": "some_counter", "exists": exists, "matches": [], "measured_by": []}],
+        "metrics": [{"key": "loads", "group": "instructions", "unit": "inst", "predicted": "loads", "name": "loads"}],
+        "launches": launches,
+        "summary": [],
     }
 
 
 @pytest.mark.parametrize(("exists", "verdict"), [(True, Verdict.CONFIRMED), (False, Verdict.REFUTED)])
 def test_counters(exists: bool, verdict: Verdict) -> None:
-    result = claims_gemm.claim_12(Evidence(counters=[(Path("counters.json"), counters(exists))]))
+    result = claims_gemm.claim_12(Evidence(counters=[(Path("counters.json"), counters(exists, off=0))]))
     assert measured(result) is verdict
-    assert "1 of 2 counts within 1 %" in result.findings[0].figure
-    assert "(not: loads)" in result.findings[0].figure
+    assert "2 equal, 0 explained, 0 open" in result.findings[0].figure
     assert measured(claims_gemm.claim_12(NOTHING)) is Verdict.NOT_TESTABLE
+
+
+def test_an_open_difference_confirms_nothing_and_is_named() -> None:
+    result = claims_gemm.claim_12(Evidence(counters=[(Path("counters.json"), counters(True, off=2))]))
+    assert measured(result) is Verdict.NOT_TESTABLE
+    assert "1 equal, 0 explained, 1 open (loads)" in result.findings[0].figure
+    older = claims_gemm.claim_12(Evidence(counters=[(Path("counters.json"), {"drafts": counters(True, 0)["drafts"]})]))
+    assert "not classified" in older.findings[0].figure
+    assert measured(older) is Verdict.NOT_TESTABLE
+
+
+def test_counts_of_the_quoted_runs_are_those_of_their_own_tables() -> None:
+    paths = sorted((Path(__file__).resolve().parent.parent / "results").glob("counters-*.json"))
+    if not paths:
+        pytest.skip("results/ holds no counters")
+    for path in paths:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        found = standings(data)
+        assert found is not None
+        for key in ("equal", "explained", "open"):
+            assert getattr(found, key) == sum(row[key] for row in data["summary"]), path.name
 
 
 @pytest.mark.parametrize(("conflicts", "verdict"), [(0, Verdict.REFUTED), (1600, Verdict.CONFIRMED)])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
 import explain_records as made
 import pytest
+from typer.testing import CliRunner
 
+from gemm.cli import app
+from gemm.explain import kernels
 from gemm.explain.attribution import attribute, attribution_rows
 from gemm.explain.evidence import Evidence, gather
 from gemm.explain.figures import machine_for
@@ -16,10 +20,11 @@ from gemm.explain.guide import Reading, Situation, read_pair, read_time
 from gemm.explain.machine import machine
 from gemm.explain.predict import prediction_rows
 from gemm.explain.readings import readings
+from gemm.variants import LADDER_PAIRS
 from micro.arm_names import Work
 from stats.errors import UserError
 from stats.levels import Level
-from stats.records import Device, RecordWriter
+from stats.records import Device, Record, RecordWriter
 
 
 def level(mean: float, half: float = 0.1) -> Level:
@@ -187,6 +192,63 @@ def test_the_record_with_the_fewest_other_arms_speaks() -> None:
     assert found.gemm_record("A1", "A3") is narrow
     assert found.gemm_record("A2", "A3") is wide
     assert found.gemm_record("A1", "A3", shape=(128, 128, 32)) is None
+
+
+def test_the_ladders_own_record_speaks_for_its_pairs() -> None:
+    """Not a smaller or newer one that holds the arms by the way, nor a declared one of fewer processes."""
+    arms = {"A1": 50.0, "A2": 45.0, "A2L": 42.0, "A3": 40.0}
+
+    def declared(pairs: list[tuple[str, str]], processes: int) -> Record:
+        found = made.gemm(**arms)
+        header = found.header.model_copy(update={"comparisons": pairs, "processes": processes})
+        return Record(header=header, cells=found.cells, events=found.events)
+
+    by_the_way, few, ladder = declared([], 8), declared(list(LADDER_PAIRS), 4), declared(list(LADDER_PAIRS), 8)
+    found = made.evidence(gemms=(by_the_way, few, ladder))
+    assert found.gemm_record(*arms) is ladder
+    assert found.gemm_record("A1", "A3") is ladder
+    assert found.gemm_record("A3") is ladder
+
+
+def test_without_machine_code_only_what_was_measured_is_attributed_and_read() -> None:
+    found = made.evidence(
+        micro_record=made.micro(A1_load=32.1, A3_load=24.1, A1_both=33.0, A3_both=33.0, mma=32.0),
+        gemms=(made.gemm(resident={"A1": 1}, A1=45.0, A3=33.0),),
+        stream=made.stream(60, 60),
+    )
+    parts = attribute("A1", "A3", 90, found, simulates=False)
+    assert [part.name for part in parts] == ["total", "global→shared form"]  # read path at one block: no record
+    same = made.evidence(micro_record=found.micro[2], gemms=(made.gemm(A1=45.0, A3=33.0),))
+    names = [part.name for part in attribute("A1", "A3", 90, same, simulates=False)]
+    assert names == ["total", "read path", "global→shared form", "residency", "unexplained"]
+    read = {name: reading for name, _, reading in readings(90, found, machine_code=False)}
+    assert read["micro A3:load+mma, 2 blocks/SM"].situation is Situation.TENSOR
+    assert read["gemm A3"].situation is Situation.PORT
+    assert "issue is not counted" in read["gemm A3"].rule
+
+
+def test_the_command_prints_what_records_give_without_a_disassembler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(*_: object) -> Path:
+        raise UserError("nvdisasm: not found; pip install 'smem-bench[toolchain]'")
+
+    for name in ("disassembler", "find_toolkit"):
+        monkeypatch.setattr(kernels, name, absent)
+    made_record = made.gemm(A1=45.0, A3=33.0)
+    with RecordWriter(tmp_path / "gemm.jsonl", made_record.header) as writer:
+        for row in (*made_record.events[:1], *made_record.cells, *made_record.events[1:]):
+            writer.append(row)
+    result = CliRunner().invoke(app, ["explain", "--record", str(tmp_path)])
+    assert result.exit_code == 0
+    assert "no ceilings, predictions or simulated parts: nvdisasm: not found; pip install" in result.stderr
+    assert "A1 − A3" in result.stdout
+    assert "how to read each arm" in result.stdout
+    assert "predictions, SM cycles" not in result.stdout
+    data = json.loads(CliRunner().invoke(app, ["explain", "--record", str(tmp_path), "--format", "json"]).stdout)
+    assert "toolchain" in data["missing"]
+    empty = CliRunner().invoke(app, ["explain", "--record", str(tmp_path), "--arch", "80"])
+    assert "nothing to explain from records alone" in str(empty.exception)
 
 
 def test_newer_records_win(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from stats.report.show import shown
 from stats.report.source import Library
 from stats.tables import to_json
 
-FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 MODELS = [GemmConfig, MicroConfig, InstructionsConfig, CountersConfig, StreamConfig]
 
 
@@ -133,7 +133,7 @@ def test_a_damaged_config_is_read_or_refused_naming_the_file(
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], str]:
     folder = tmp_path_factory.mktemp("whole")
-    records: list[Record] = [gemm_record(processes=3, blocks=4), micro_record(processes=3, blocks=4)]
+    records: list[Record] = [gemm_record(processes=2, blocks=2), micro_record(processes=2, blocks=2)]
     whole = [written(record, folder / f"{number}.jsonl").read_text() for number, record in enumerate(records)]
     return lambda number: whole[number]  # a list would be printed in full by a failing example
 
@@ -179,9 +179,8 @@ def every_output(path: Path) -> None:
     rows, _ = attempt(lambda: comparison_rows(analyse(record)))
     if rows is not None:
         assert isinstance(to_json(rows), str)  # strict: no nan in any output
-    for fmt in ("table", "json"):
-        text, _ = attempt(lambda fmt=fmt: shown(Library().source(path), fmt))
-        assert text or text is None
+    text, _ = attempt(lambda: shown(Library().source(path), "json"))
+    assert text or text is None
 
 
 @given(st.integers(0, 1), damage(JSON_NOISE))
@@ -195,7 +194,7 @@ def test_a_damaged_record_is_analysed_or_refused(
 
 
 @given(st.integers(0, 1), st.integers(0, 30), st.integers(0, 40), VALUES)
-@settings(FEW, max_examples=120)
+@settings(FEW, max_examples=60)
 def test_a_record_with_an_odd_value_is_analysed_or_refused(
     tmp_path: Path, texts: Callable[[int], str], which: int, line: int, number: int, value: Any
 ) -> None:
@@ -256,10 +255,10 @@ MARK_NOISE = st.sampled_from(
 
 
 @given(damage(MARK_NOISE))
-@settings(FEW, max_examples=100)
+@settings(FEW, max_examples=60)
 def test_a_damaged_page_is_rebuilt_whole_or_left_alone(tmp_path: Path, spoil: Callable[[str], str]) -> None:
     if not (tmp_path / "gemm.jsonl").exists():
-        written(gemm_record(processes=3, blocks=4), tmp_path / "gemm.jsonl")
+        written(gemm_record(processes=2, blocks=2), tmp_path / "gemm.jsonl")
     page = tmp_path / "page.md"
     before = spoil(PAGE).encode()
     page.write_bytes(before)

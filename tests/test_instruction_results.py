@@ -12,7 +12,7 @@ from instruction_record import H200, LATENCY, SLOPE, cycles_of, make_record
 
 from micro.cli_instructions import measured_text, predicted_text
 from micro.instruction_figure import draw_heat_maps, grid_of
-from micro.instruction_results import fits_of, points_of, table_rows
+from micro.instruction_results import fit_rows, fits_of, points_of, table_rows
 from micro.instructions import Arm, InstructionsConfig, arms_of
 from micro.patterns import INSTRUCTIONS
 from micro.published import load_published, published_rows
@@ -38,6 +38,36 @@ def test_table_gives_back_what_was_put_in() -> None:
     assert mma["wavefronts"] is None
     assert row_of(rows, "stmatrix.x4", "way1")["latency"] is None
     assert not any(row["instruction"] == "stmatrix.x2" for row in rows)  # no cells: no row
+
+
+def test_no_rate_against_the_limit_where_lanes_share_words() -> None:
+    rows = table_rows(points_of(make_record(CONFIG)))
+    for instruction in ("ld.shared.b16", "ld.shared.b32", "ld.shared.b128", "ldmatrix.x4"):
+        shared = row_of(rows, instruction, "broadcast")
+        assert "bytes_per_clk" not in shared
+        assert "percent_of_limit" not in shared
+        assert shared["error_percent"] == pytest.approx(0, abs=0.01)
+        assert row_of(rows, instruction, "way1")["bytes_per_clk"] is not None
+    assert all(row.get("percent_of_limit", 0) <= 100.1 for row in rows)
+    predicted = json.loads(predicted_text(CONFIG, "json"))["rows"]
+    assert row_of(predicted, "ld.shared.b128", "broadcast")["bytes_per_clk"] is None
+
+
+def test_merged_words_of_wide_loads_are_named_and_stay_out_of_the_fit() -> None:
+    def merging(arm: Arm) -> float:
+        wide = arm.instruction.name in ("ld.shared.b64", "ld.shared.b128", "ldmatrix.x4")
+        return cycles_of(arm) / (2 if wide and arm.pattern.name == "broadcast" and arm.warps > 1 else 1)
+
+    points = points_of(make_record(CONFIG, merging))
+    rows = {(row["instruction"], row["quantity"]): row for row in fit_rows(fits_of(points))}
+    for instruction in ("ld.shared.b64", "ld.shared.b128"):
+        row = rows[instruction, "throughput"]
+        assert "merged words: not in the model" in row["unseen_worst_pattern"]
+        assert row["unseen_worst_percent"] == pytest.approx(100)
+        assert row["cycles_per_wavefront"] == pytest.approx(1)
+    assert (
+        rows["ldmatrix.x4", "throughput"]["unseen_worst_pattern"] == "broadcast"
+    )  # served tile by tile, whatever the words
 
 
 def test_twin_is_no_row_of_the_table() -> None:
@@ -119,7 +149,7 @@ def test_published_figures_name_their_source_and_are_judged_in_words() -> None:
         return 1.1 * cycles_of(arm)
 
     worse = published_rows(points_of(make_record(CONFIG, slow)), H200)
-    assert next(row for row in worse if row["value"] == 29.015)["verdict"] == "differs; not explained"
+    assert next(row for row in worse if row["value"] == 29.015)["verdict"].startswith("differs; likely the method")
     unknown = Device(name="Other GPU", uuid="x", compute_capability="9.0", sm_count=1)
     assert all("reproduced" not in row["verdict"] for row in published_rows(points, unknown))
 

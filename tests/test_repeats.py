@@ -15,7 +15,7 @@ NAMES = ("ladder-a-h200", "swizzle-h200", "stages-h200")
 
 
 def test_each_run_has_its_row_and_the_last_says_how_far_they_lie_apart() -> None:
-    rows = [row for row in repeat_rows([read_record(RESULTS / f"{n}.jsonl") for n in NAMES], "A1", "A3")]
+    rows = repeat_rows([read_record(RESULTS / f"{n}.jsonl") for n in NAMES], "A1", "A3")
     cycles = [row for row in rows if row["metric"] == "cycles"]
     assert [row["record"] for row in cycles] == [*NAMES, "all 3"]
     effects = [row["effect_percent"] for row in cycles[:3]]

@@ -102,7 +102,7 @@ class TestSearch:
             find_toolkit()
 
     def test_a_missing_disassembler_names_its_wheel(self) -> None:
-        with pytest.raises(UserError, match="pip install nvidia-cuda-nvdisasm"):
+        with pytest.raises(UserError, match=r"pip install 'smem-bench\[toolchain\]' \(or only nvidia-cuda-nvdisasm\)"):
             disassembler("nvdisasm")
 
     def test_ninja_beside_the_interpreter_is_found_without_path(self) -> None:

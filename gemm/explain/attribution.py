@@ -61,6 +61,7 @@ class _Pair:
     arch: int
     evidence: Evidence
     record: Record
+    simulates: bool
 
     @property
     def blocks(self) -> int:
@@ -78,7 +79,7 @@ class _Pair:
         level_a, level_b = (self.evidence.micro_level(name, Work.LOAD_MMA, self.blocks) for name in (a, b))
         return _difference("read path", level_a, level_b, "micro load+mma")
 
-    def form(self) -> Part:
+    def form(self) -> Part | None:
         sign = int(VARIANTS[self.a].b_layout is BLayout.TRANSPOSED) - int(
             VARIANTS[self.b].b_layout is BLayout.TRANSPOSED
         )
@@ -91,15 +92,19 @@ class _Pair:
             return Part(
                 name, sign * (whole.cycles - read.cycles), half, f"{' − '.join(_FORM_PAIR)} beyond its read path"
             )
+        if not self.simulates:
+            return None
         own = machine_for(self.arch, self.evidence, variant=self.a)
         other = machine_for(self.arch, self.evidence, variant=self.b)
         with_other = steady_cycles(Kernel(self.a), other, self.blocks, self.b)
         return Part(name, steady_cycles(Kernel(self.a), own, self.blocks) - with_other, math.nan, "simulated")
 
-    def residency(self) -> Part:
+    def residency(self) -> Part | None:
         resident = [self.evidence.resident_blocks(Kernel(name)) for name in (self.a, self.b)]
         if resident[0] == resident[1]:
             return Part("residency", 0.0, 0.0, f"{resident[0]} blocks per SM in both")
+        if not self.simulates:
+            return None
         cost = [
             self.simulated(v, own) - self.simulated(v, self.blocks)
             for v, own in zip((self.a, self.b), resident, strict=True)
@@ -113,29 +118,40 @@ def _difference(name: str, a: Level | None, b: Level | None, source: str) -> Par
     return Part(name, a.mean - b.mean, math.hypot(a.half_width, b.half_width), source) if a and b else None
 
 
-def attribute(a: str, b: str, arch: int, evidence: Evidence) -> list[Part]:
+def attribute(a: str, b: str, arch: int, evidence: Evidence, *, simulates: bool = True) -> list[Part]:
     """Parts of the difference of two variants: total, read path, form, residency, what is left, the simulated total.
 
     Empty where no record of sm_``arch`` holds both arms of the GEMM. Without micro records the read path is simulated.
-    Half-widths are of 95 % intervals; independent ones add in squares.
+    Half-widths are of 95 % intervals; independent ones add in squares. Without ``simulates`` (no machine code) the
+    simulated parts are left out, and with one of them what would be left.
     """
     record = evidence.gemm_record(a, b)
     if evidence.arch != arch or record is None:
         return []
-    pair = _Pair(a, b, arch, evidence, record)
+    pair = _Pair(a, b, arch, evidence, record, simulates)
     total = pair.total(a, b)
     if total is None:
         return []
     machines = {name: machine_for(arch, evidence, variant=name) for name in (a, b)}
     read = pair.read_path(a, b)
-    if read is None:
+    if read is None and simulates:
         simulated = steady_cycles(Kernel(a), machines[b], pair.blocks, b) - steady_cycles(
             Kernel(b), machines[b], pair.blocks, b
         )
         read = Part("read path", simulated, math.nan, "simulated GEMM with the copies of b")
-    parts = [read, pair.form(), pair.residency()]
+    found = [read, pair.form(), pair.residency()]
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(found):
+        return [total, *parts]
     halves = [part.half_width for part in (total, *parts) if not math.isnan(part.half_width)]
     left = total.cycles - sum(part.cycles for part in parts)
+    explained = [
+        total,
+        *parts,
+        Part("unexplained", left, math.hypot(*halves), "total − parts: hidden (−) or added (+) by the GEMM"),
+    ]
+    if not simulates:
+        return explained
     predicted = [
         predict_gemm(
             Kernel(name), machines[name], blocks_per_sm=evidence.resident_blocks(Kernel(name))
@@ -143,18 +159,16 @@ def attribute(a: str, b: str, arch: int, evidence: Evidence) -> list[Part]:
         for name in (a, b)
     ]
     return [
-        total,
-        *parts,
-        Part("unexplained", left, math.hypot(*halves), "total − parts: hidden (−) or added (+) by the GEMM"),
+        *explained,
         Part("simulated total", predicted[0] - predicted[1], math.nan, "prediction of both, as a check", counts=False),
     ]
 
 
-def attribution_rows(arch: int, evidence: Evidence) -> list[dict[str, Any]]:
+def attribution_rows(arch: int, evidence: Evidence, *, simulates: bool = True) -> list[dict[str, Any]]:
     """Rows of the ladder's declared pairs that the records hold."""
     rows = []
     for a, b in LADDER_PAIRS:
-        parts = attribute(a, b, arch, evidence)
+        parts = attribute(a, b, arch, evidence, simulates=simulates)
         if not parts:
             continue
         reference = evidence.gemm_level(b, evidence.gemm_record(a, b))

@@ -111,7 +111,7 @@ def _load_only(evidence: Evidence, variants: tuple[str, ...]) -> Finding:
             return untestable(place(evidence), "measured", f"no micro record holds {variant}:load", MICRO)
         predicted = _count(variant).total
         worst = max(worst, level.mean / predicted - 1)
-        said.append(f"{variant} {level.text()} for {predicted} wavefronts")
+        said.append(f"{variant} {level.text('.3f')} for {predicted} wavefronts")
     verdict = Verdict.CONFIRMED if worst <= _TOLERANCE else Verdict.REFUTED
     figure = f"load-only cycles per warp k-step: {', '.join(said)}"
     return Finding(place(evidence), "measured", verdict, figure, MICRO, record_name(record))
@@ -148,8 +148,8 @@ def claim_4(evidence: Evidence) -> ClaimResult:
         ways_on, ways_off = (level_on.mean - on.a) / reads, (level_off.mean - off.a) / reads
         claimed = abs(ways_off - 4) < 0.5 and abs(ways_on - 2) < 0.5
         figure = (
-            f"A1 load-only {level_on.text()} with the swizzle, {level_off.text()} without: less A's {on.a} and {off.a} "
-            f"wavefronts, {ways_on:.2f} and {ways_off:.2f} cycles per b16 read"
+            f"A1 load-only {level_on.text('.3f')} with the swizzle, {level_off.text('.3f')} without: less A's {on.a} "
+            f"and {off.a} wavefronts, {ways_on:.2f} and {ways_off:.2f} cycles per b16 read"
         )
         verdict = Verdict.CONFIRMED if claimed else Verdict.REFUTED
         findings.append(Finding(place(evidence), "measured", verdict, figure, MICRO, record_name(evidence.micro[2])))
@@ -179,8 +179,8 @@ def claim_6(evidence: Evidence) -> ClaimResult:
         conflicts = one.mean - a1.ideal
         verdict = Verdict.CONFIRMED if conflicts > lag / 2 else Verdict.REFUTED
         figure = (
-            f"A1 lags A2 by {lag:.2f} load-only cycles and has {by_count} more loads of one wavefront; "
-            f"{conflicts:+.2f} cycles above its conflict-free wavefronts"
+            f"A1 lags A2 by {lag:.3f} load-only cycles and has {by_count} more loads of one wavefront; "
+            f"{conflicts:+.3f} cycles above its conflict-free wavefronts"
         )
         findings.append(Finding(place(evidence), "measured", verdict, figure, MICRO, record_name(evidence.micro[2])))
     else:
@@ -221,7 +221,8 @@ def claim_7(evidence: Evidence) -> ClaimResult:
         with_copies = 100 * (load.mean + copies) / mma.mean
         verdict = Verdict.CONFIRMED if abs(share - 75) < 2.5 else Verdict.REFUTED
         figure = (
-            f"A3: L {load.text()} of M {mma.text()} cycles, {share:.0f} %; with the copies' stores {with_copies:.0f} %"
+            f"A3: L {load.text('.3f')} of M {mma.text('.3f')} cycles, {share:.0f} %; with the copies' stores "
+            f"{with_copies:.0f} %"
         )
         findings.append(Finding(place(evidence), "measured", verdict, figure, MICRO, record_name(evidence.micro[2])))
     else:

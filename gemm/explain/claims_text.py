@@ -51,7 +51,8 @@ _RIGHT = {
     9: "The cost is what the staged epilogue would save; a negative figure says that it saves nothing.",
     10: """
         It degrades to two buffers, not to one: the tile just asked for still arrives under one tile's mma, because the
-        wait comes before the next request and not after it. The third stage is then bought for nothing.""",
+        wait comes before the next request and not after it. Three stages are then worth about what two are: it
+        costs what the third stage saves, and that depends on the variant.""",
     11: "As claimed. STAGES=3 takes exactly 48 KB, which needs no opt-in.",
     12: """
         A name that a chip does not have is listed with the name that answers its question. A conflict counter above

@@ -1,34 +1,49 @@
 """What do records of hardware counters say: are counts what the kernels had to show, and how many conflicts are there?
 
-The records are those of ``counters`` commands, read as plain data, so that an older one still speaks. The trap: a
-counter that exists and counts something else looks like a confirmation, so each is held against its prediction.
+The records are those of ``counters`` commands, classified as their own tables are: equal, explained or open, by launch.
+The trap: a counter that exists and counts something else looks like a confirmation, so each is held against its
+prediction, and one that differs without a cause stays open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["conflicts_per_kstep", "counts_as_predicted"]
-
-_TOLERANCE = 0.01  # of the predicted count, or of the k-steps where nothing is predicted
+__all__ = ["Standings", "conflicts_per_kstep", "standings"]
 
 
-def counts_as_predicted(data: Mapping[str, Any]) -> tuple[int, list[str]]:
-    """How many predicted counts of a run were found within 1 %, and the metric keys of those that were not."""
-    agree, off = 0, []
-    for metric in data.get("metrics", []):
-        for launch in data.get("launches", []):
-            value = launch.get("counted", {}).get(metric["key"])
-            parts = [part[metric["predicted"]] for part in launch["predicted"].values() if metric["predicted"] in part]
-            if value is None or not parts:
-                continue
-            expected = sum(parts)
-            if abs(value - expected) <= _TOLERANCE * max(expected, launch.get("warp_ksteps", 0)):
-                agree += 1
-            else:
-                off.append(metric["key"])
-    return agree, off
+@dataclass(frozen=True)
+class Standings:
+    """Predicted counts of a run, one per launch and metric: how many are equal, explained, open; the open metrics."""
+
+    equal: int
+    explained: int
+    open: int
+    open_keys: tuple[str, ...]
+
+    def text(self) -> str:
+        """``96 equal, 48 explained, 8 open (port_reads)``."""
+        named = f" ({', '.join(self.open_keys)})" if self.open_keys else ""
+        return f"{self.equal} equal, {self.explained} explained, {self.open} open{named}"
+
+
+def standings(data: Mapping[str, Any]) -> Standings | None:
+    """The run's classification (``micro.counter_compare``), made anew; None where the data are not of this schema."""
+    from pydantic import ValidationError
+
+    from micro.counter_compare import cause_rows, summary_rows
+    from micro.counter_record import DERIVED, CountersRecord
+
+    try:
+        record = CountersRecord.model_validate({key: value for key, value in data.items() if key not in DERIVED})
+    except ValidationError:
+        return None
+    rows = summary_rows(record)
+    equal, explained, left = (sum(row[key] for row in rows) for key in ("equal", "explained", "open"))
+    keys = dict.fromkeys(row["key"] for row in cause_rows(record) if row["standing"] == "open")
+    return Standings(equal, explained, left, tuple(keys))
 
 
 def conflicts_per_kstep(data: Mapping[str, Any], arm: str) -> float | None:

@@ -12,15 +12,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gemm.variants import LADDER_PAIRS, Kernel
 from micro.arm_names import MMA_ARM, Work, arm_name
 from stats.errors import UserError
 from stats.levels import Level, arm_level
 from stats.records import CellRow, Record, read_record
-
-if TYPE_CHECKING:
-    from gemm.variants import Kernel
 
 __all__ = ["Evidence", "gather", "warp_ksteps_per_sm"]
 
@@ -80,7 +78,17 @@ class Evidence:
         return _level(self.instructions, arm, lambda cell: float(cell.values.get("cycles_per_instruction", math.nan)))
 
     def gemm_record(self, *arms: str, shape: tuple[int, int, int] = (4096, 4096, 4096)) -> Record | None:
-        """The hot-L2 GEMM record of this shape that holds all these arms and few others; of equals the newest."""
+        """The hot-L2 GEMM record of this shape that holds all these arms.
+
+        Of several the one that declared the ladder's pairs among them (of one arm: with it), as ladder-a does; of those
+        the one with the most processes, then with the fewest other arms, then the newest.
+        """
+        pairs = {pair for pair in LADDER_PAIRS if (set(arms) & set(pair) if len(arms) == 1 else set(pair) <= set(arms))}
+
+        def rank(record: Record) -> tuple[int, int, int]:
+            undeclared = pairs - {(a, b) for a, b in record.header.comparisons}
+            return len(undeclared), -record.header.processes, len(record.header.arms)
+
         fitting = [
             record
             for record in self.gemm
@@ -88,7 +96,7 @@ class Evidence:
             and record.header.l2_mode == "hot"
             and set(arms) <= {cell.arm for cell in record.cells}
         ]
-        return min(fitting, key=lambda record: len(record.header.arms), default=None)
+        return min(fitting, key=rank, default=None)
 
     def gemm_level(self, arm: str, record: Record | None = None) -> Level | None:
         """SM cycles per warp k-step of a GEMM arm, waves and epilogue included."""

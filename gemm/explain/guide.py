@@ -104,7 +104,7 @@ def guide_rows(read: Sequence[tuple[str, Level | None, Reading]]) -> list[dict[s
     return [
         {
             "arm": arm,
-            "measured": level.text() if level else None,
+            "measured": level.text(".3f") if level else None,
             "situation": reading.situation.value,
             "rule": reading.rule,
         }

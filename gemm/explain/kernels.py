@@ -24,9 +24,11 @@ from micro.cubin import parse_instance
 from micro.layout import layout
 from micro.loops import main_loop
 from micro.sass import Function, Instruction, SassError
+from micro.toolchain import disassembler, find_toolkit
 from micro.variants import VARIANTS, Variant
+from stats.errors import UserError
 
-__all__ = ["WORKS", "copy_lines", "gemm_program", "micro_program"]
+__all__ = ["WORKS", "copy_lines", "gemm_program", "micro_program", "without_machine_code"]
 
 WORKS = ("load", "load+mma", "mma")  # in the order of Work in micro.cu
 _FORMS = {"ld.shared.b32": "LDS", "ld.shared.b16": "LDS.U16", "ldmatrix.x4": "LDSM.4"}
@@ -34,6 +36,21 @@ _FORMS = {"ld.shared.b32": "LDS", "ld.shared.b16": "LDS.U16", "ldmatrix.x4": "LD
 _WARP, _LINE_BYTES, _ELEMENT_BYTES = 32, 128, 2
 
 _Compiled = tuple[Function, dict[int, Control]]
+
+
+def without_machine_code() -> str | None:
+    """Why no program can be read here (no nvcc, no disassembler) with the remedy; None where one can."""
+    try:
+        find_toolkit()
+        for name in ("nvdisasm", "cuobjdump"):
+            try:
+                disassembler(name)
+                return None
+            except UserError as error:
+                missing = error
+    except UserError as error:
+        missing = error
+    return str(missing)
 
 
 def _forms(variant: Variant, swizzle: bool) -> Mapping[str, int]:

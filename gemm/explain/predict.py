@@ -118,7 +118,7 @@ def _row(arch: int, figure: str, arm: str, blocks: int, predicted: float, measur
     if measured is not None:
         error = 100 * (predicted / measured.mean - 1)
         row |= {
-            "measured": measured.text(),
+            "measured": measured.text(".3f"),
             "measured_mean": measured.mean,
             "measured_low": measured.low,
             "measured_high": measured.high,

@@ -19,7 +19,7 @@ from gemm.explain.kernels import micro_program
 from gemm.explain.machine import Machine
 from gemm.explain.predict import simulate_micro
 from gemm.explain.relief import relief
-from gemm.explain.roofline import issue_ceiling, roofline
+from gemm.explain.roofline import issue_ceiling, roofline, units_ceilings
 from gemm.variants import LADDER_PAIRS, Kernel
 from micro.arm_names import Work
 from micro.variants import VARIANTS
@@ -41,8 +41,15 @@ def _micro_cycles(variant: str, blocks: int, machine: Machine) -> float:
     return simulate_micro(variant, "load+mma", machine, blocks).cycles_per_kstep
 
 
-def readings(arch: int, evidence: Evidence) -> list[tuple[str, Level | None, Reading]]:
-    """(name, measured level, reading) for load+mma arms, GEMM arms and the ladder's pairs in records of sm_``arch``."""
+def _no_issue(reading: Reading) -> Reading:
+    return Reading(reading.situation, f"{reading.rule}; issue is not counted, it needs machine code")
+
+
+def readings(arch: int, evidence: Evidence, *, machine_code: bool = True) -> list[tuple[str, Level | None, Reading]]:
+    """(name, measured level, reading) for load+mma arms, GEMM arms and the ladder's pairs in records of sm_``arch``.
+
+    Without ``machine_code`` neither the issue ceiling nor what a faster resource would save is known; the rules say so.
+    """
     if evidence.arch != arch:
         return []
     found: list[tuple[str, Level | None, Reading]] = []
@@ -52,17 +59,30 @@ def readings(arch: int, evidence: Evidence) -> list[tuple[str, Level | None, Rea
             load = evidence.micro_level(variant, Work.LOAD, blocks)
             mma = evidence.micro_level(variant, Work.MMA, blocks)
             if both and load and mma:
+                name, ceilings = (
+                    f"micro {variant}:load+mma, {blocks} blocks/SM",
+                    {"tensor": mma.mean, "port": load.mean},
+                )
+                if not machine_code:
+                    found.append((name, both, _no_issue(read_time(both, ceilings))))
+                    continue
                 machine = machine_for(arch, evidence, variant=variant, blocks=blocks)
                 issue = issue_ceiling(micro_program(variant, "load+mma", arch), machine).cycles
-                ceilings = {"tensor": mma.mean, "port": load.mean, "issue": issue}
-                reading = read_time(both, ceilings, relief(machine, functools.partial(_micro_cycles, variant, blocks)))
-                found.append((f"micro {variant}:load+mma, {blocks} blocks/SM", both, reading))
+                reading = read_time(
+                    both,
+                    ceilings | {"issue": issue},
+                    relief(machine, functools.partial(_micro_cycles, variant, blocks)),
+                )
+                found.append((name, both, reading))
     read: dict[str, Reading] = {}
     for variant in VARIANTS:
         level = evidence.gemm_level(variant)
-        if level:
+        if level and not machine_code:
+            read[variant] = _no_issue(read_time(level, units_ceilings(Kernel(variant), arch, evidence)))
+        elif level:
             roof = roofline(Kernel(variant), arch, evidence)
             read[variant] = read_time(level, {c.name: c.cycles for c in roof.ceilings}, roof.relief)
+        if level:
             found.append((f"gemm {variant}", level, read[variant]))
     for a, b in LADDER_PAIRS:
         record = evidence.gemm_record(a, b)

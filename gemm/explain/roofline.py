@@ -26,7 +26,7 @@ from micro.layout import layout
 from micro.variants import VARIANTS, BLayout
 from stats.tables import Column
 
-__all__ = ["COLUMNS", "Ceiling", "Roofline", "issue_ceiling", "roofline", "roofline_rows"]
+__all__ = ["COLUMNS", "Ceiling", "Roofline", "issue_ceiling", "roofline", "roofline_rows", "units_ceilings"]
 
 WAITING_SHARE = 0.15  # of the GEMM's cycles above the highest ceiling: beyond it waiting binds, not a ceiling
 COLUMNS = [
@@ -118,14 +118,20 @@ def issue_ceiling(program: Program, machine: Machine) -> Ceiling:
     return Ceiling("issue", cycles / program.ksteps, name, measured=False)
 
 
-def roofline(kernel: Kernel, arch: int, evidence: Evidence) -> Roofline:
-    """The ceilings of a GEMM kernel on sm_``arch``, from records of that architecture where they hold them."""
-    mine = evidence if evidence.arch == arch else Evidence()
-    blocks = mine.resident_blocks(kernel)
-    machine = machine_for(arch, mine, variant=kernel.variant, blocks=blocks)
+@dataclass(frozen=True)
+class _Units:
+    """The ceilings that records and addresses give, and the port's two parts."""
+
+    tensor: Ceiling
+    port: Ceiling
+    l2: Ceiling
+    port_loads: float
+    port_copies: float
+
+
+def _units(kernel: Kernel, arch: int, mine: Evidence, machine: Machine, blocks: int) -> _Units:
     sizes = layout().constants
     tile_ksteps = sizes.warps * sizes.k_steps
-
     mma_measured = machine.sources.get("mma_interval_cycles") == "mma-only kernel"
     tensor = Ceiling(
         "tensor",
@@ -143,9 +149,40 @@ def roofline(kernel: Kernel, arch: int, evidence: Evidence) -> Roofline:
     else:
         source = machine.sources["l2_bytes_per_clk"]
         l2 = Ceiling("L2", sizes.stage_bytes / tile_ksteps / machine.l2_bytes_per_clk, source, False)
+    return _Units(tensor, port, l2, loads, copies)
+
+
+def _machine_and_blocks(kernel: Kernel, arch: int, mine: Evidence) -> tuple[Machine, int]:
+    blocks = mine.resident_blocks(kernel)
+    return machine_for(arch, mine, variant=kernel.variant, blocks=blocks), blocks
+
+
+def units_ceilings(kernel: Kernel, arch: int, evidence: Evidence) -> dict[str, float]:
+    """tensor, port and L2 in cycles per warp k-step: the ceilings that need no machine code (issue does)."""
+    mine = evidence if evidence.arch == arch else Evidence()
+    units = _units(kernel, arch, mine, *_machine_and_blocks(kernel, arch, mine))
+    return {ceiling.name: ceiling.cycles for ceiling in (units.tensor, units.port, units.l2)}
+
+
+def roofline(kernel: Kernel, arch: int, evidence: Evidence) -> Roofline:
+    """The ceilings of a GEMM kernel on sm_``arch``, from records of that architecture where they hold them."""
+    mine = evidence if evidence.arch == arch else Evidence()
+    machine, blocks = _machine_and_blocks(kernel, arch, mine)
+    units = _units(kernel, arch, mine, machine, blocks)
     issue = issue_ceiling(gemm_program(kernel, arch), machine)
     predicted = predict_gemm(kernel, machine, blocks_per_sm=blocks).cycles_per_kstep
-    return Roofline(kernel, machine, tensor, port, loads, copies, l2, issue, predicted, blocks)
+    return Roofline(
+        kernel,
+        machine,
+        units.tensor,
+        units.port,
+        units.port_loads,
+        units.port_copies,
+        units.l2,
+        issue,
+        predicted,
+        blocks,
+    )
 
 
 def roofline_rows(arch: int, evidence: Evidence, kernels: list[Kernel] | None = None) -> list[dict[str, Any]]:
@@ -167,7 +204,7 @@ def roofline_rows(arch: int, evidence: Evidence, kernels: list[Kernel] | None = 
                 "issue": found.issue.cycles,
                 "waiting": found.waiting,
                 "predicted": found.predicted,
-                "measured": measured.text() if measured else None,
+                "measured": measured.text(".3f") if measured else None,
                 "measured_mean": measured.mean if measured else None,
                 "binds": found.binds,
                 "relief": ", ".join(f"{name} {saved:.0f} %" for name, saved in found.relief.items()),
