@@ -174,6 +174,8 @@ def header_only(path: Path) -> None:
         (None, ["table", "r.jsonl", "--query", "nix"], "query 'nix': r.jsonl has the tables gemm, comparisons"),
         (None, ["table", "r.jsonl", "--format", "xml"], "--format 'xml': choose from table, md, csv, json"),
         (None, ["table", "r.jsonl", "--columns", "nix"], "columns: no 'nix'; there are arm"),
+        (None, ["table", "r.jsonl", "--columns", "tflops_mean|x|.1q"], "spec '.1q': does not format"),
+        (None, ["table", "r.jsonl", "--columns", "arm|kernel|.2f"], "spec '.2f': does not format 'A1'"),
         (None, ["plot", "r.jsonl", "--figure", "nix"], "figure 'nix': r.jsonl has the figures ladder"),
         (None, ["plot", "r.jsonl", "--format", "pdf"], "--format 'pdf': choose from png, svg"),
         (None, ["show", "r.jsonl", "--format", "csv"], "--format 'csv': choose from table, md, json"),

@@ -16,6 +16,7 @@ from stats.errors import UserError
 from stats.provenance import PACKAGE_ROOT
 from stats.report.freshness import Freshness, freshness
 from stats.report.model import Table
+from stats.report.values import formatted
 from stats.tables import Column
 
 __all__ = ["Document", "columns_of", "json_table", "read_document"]
@@ -101,7 +102,7 @@ def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def columns_of(text: str, rows: Sequence[Mapping[str, Any]], known: Sequence[Column] = ()) -> list[Column]:
     """``key|heading|format; key; …`` as columns: keys of ``rows``, with the heading of a ``known`` column by default.
 
-    Raises UserError for a key that no row has.
+    Raises UserError for a key that no row has, and for a format that does not fit the column's values.
     """
     keys = list(dict.fromkeys(key for row in rows for key in row))
     by_key = {column.key: column for column in known}
@@ -112,6 +113,8 @@ def columns_of(text: str, rows: Sequence[Mapping[str, Any]], known: Sequence[Col
         if key not in keys and key not in by_key:
             raise UserError(f"columns: no {key!r}; there are {', '.join(keys)}")
         usual = by_key.get(key, _column(key, rows))
+        for value in [row[key] for row in rows if row.get(key) is not None] or [1.0]:
+            formatted(value, spec)
         found.append(Column(key, heading or usual.heading, spec or usual.spec, usual.align))
     return found
 

@@ -14,7 +14,7 @@ from typing import Any
 from stats.errors import UserError
 from stats.report.model import Table
 
-__all__ = ["parse_row", "select_rows", "select_value"]
+__all__ = ["formatted", "parse_row", "select_rows", "select_value"]
 
 
 def parse_row(text: str) -> dict[str, str]:
@@ -64,6 +64,11 @@ def select_value(table: Table, row: Mapping[str, str], column: str, spec: str = 
 def _written(value: Any, column: str, spec: str) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         raise UserError(f"column {column!r}: was not measured in this row")
+    return formatted(value, spec)
+
+
+def formatted(value: Any, spec: str) -> str:
+    """``value`` by a format spec, as it is without one. Raises UserError for a spec that does not fit it."""
     try:
         return format(value, spec) if spec else str(value)
     except (ValueError, TypeError):
