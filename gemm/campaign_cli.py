@@ -37,7 +37,7 @@ _Runs: TypeAlias = Annotated[int, typer.Option("--runs", help="Runs, each with f
 _Processes: TypeAlias = Annotated[int, typer.Option("--processes", help="Fresh processes of a run.")]
 _Blocks: TypeAlias = Annotated[int, typer.Option("--blocks", help="Blocks per process; even.")]
 _Seed: TypeAlias = Annotated[int, typer.Option("--seed", help="Of the first run.")]
-_DeviceIndex: TypeAlias = Annotated[int, typer.Option("--device", help="CUDA device, as CUDA numbers them.")]
+_DeviceIndex: TypeAlias = Annotated[int, typer.Option("--device", min=0, help="CUDA device, as CUDA numbers them.")]
 _Clocks: TypeAlias = Annotated[
     str, typer.Option("--clocks", metavar="|".join(CLOCKS), help="What may be done to the clocks.")
 ]

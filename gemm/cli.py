@@ -17,7 +17,7 @@ from gemm.campaign_cli import aa, inject
 from gemm.cli_static import sass
 from gemm.cli_tools import tools
 from micro.variants import ALL_VARIANTS, VARIANTS
-from stats.errors import BenchError, UserError, choice, run_app
+from stats.errors import BenchError, UserError, choice, need_out, run_app
 from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -61,7 +61,7 @@ def bench(
     l2: str = typer.Option(None, "--l2", metavar="hot|flushed", help="State of L2 before each launch."),
     seed: int = typer.Option(None, "--seed", help="Of the order of arms and of the inputs."),
     clocks: str = typer.Option(None, "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."),
-    device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
+    device: int = typer.Option(0, "--device", min=0, help="CUDA device, as CUDA numbers them."),
     config: str = typer.Option("ladder-a", "--config", metavar="FILE|NAME", help="A YAML file, or a name in configs/."),
     out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here."),
     resume: bool = typer.Option(False, "--resume", help="Continue the record in --out."),
@@ -71,6 +71,7 @@ def bench(
     if ctx.invoked_subcommand is not None:
         return
     choice("--format", fmt, FORMATS)
+    need_out(resume, out)
     from gemm.config import GemmConfig, with_changes
     from gemm.variants import DTYPES
     from micro.device import cuda_device_count, driver_trouble, require_gpu
@@ -160,8 +161,8 @@ def check(
     variants: str = typer.Option(None, "--variants", metavar=ALL_VARIANTS, help="Variants; default all."),
     dtype: str = typer.Option(None, "--dtype", metavar="bf16,fp16", help="Element types; default both."),
     shape: list[str] = typer.Option([], "--shape", metavar="MxNxK", help="Instead of the built-in shapes; repeatable."),
-    seed: int = typer.Option(None, "--seed", help="Of the random inputs; default fresh."),
-    device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
+    seed: int = typer.Option(None, "--seed", min=0, max=2**63 - 1, help="Of the random inputs; default fresh."),
+    device: int = typer.Option(0, "--device", min=0, help="CUDA device, as CUDA numbers them."),
     broken: str = typer.Option(
         None, "--broken", metavar="|".join(_BREAKS), help="Build a kernel with this mistake: the check must fail."
     ),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from stats.errors import UserError, choice
+from stats.errors import UserError, choice, need_out
 from stats.tables import FORMATS
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def fit(record: list[Path] = _RECORD, fmt: str = _FORMAT) -> None:
 
 @_app.command()
 def stream(
-    device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
+    device: int = typer.Option(0, "--device", min=0, help="CUDA device, as CUDA numbers them."),
     config: str = typer.Option("stream", "--config", metavar="FILE|NAME", help="A YAML file, or a name in configs/."),
     processes: int = typer.Option(None, "--processes", help="Fresh processes: the n of every interval."),
     out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here."),
@@ -178,6 +178,7 @@ def stream(
 ) -> None:
     """Measure what L2 gives shared memory in the GEMM's own pattern, a copy's latency and a barrier's cost (GPU)."""
     chosen = choice("--format", fmt, FORMATS)
+    need_out(resume, out)
     from gemm.explain.readings import STREAM_COLUMNS, stream_rows
     from gemm.explain.stream import StreamConfig, run_stream
     from micro.device import require_gpu

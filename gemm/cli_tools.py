@@ -26,7 +26,7 @@ def tools(
     effects: str = typer.Option("0.2,0.5,1,2,5", "--effects", metavar="PERCENT,...", help="Known effects."),
     defaults: int = typer.Option(2, "--defaults", help="A/A pairs per process that nvbench repeats with its defaults."),
     seed: int = typer.Option(1, "--seed", help="Of the order, the lots and the inputs."),
-    device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
+    device: int = typer.Option(0, "--device", min=0, help="CUDA device, as CUDA numbers them."),
     out: Path = typer.Option(None, "--out", metavar="FILE.json", help="Write the record here."),
     fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
 ) -> None:

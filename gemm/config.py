@@ -16,7 +16,7 @@ from gemm.arguments import parse_shape
 from gemm.variants import Epilogue, Kernel, LoadMode, Schedule, Wait, every_kernel, ladder_comparisons
 from micro.config import VariantNames
 from micro.variants import VARIANTS
-from stats.config import TrialConfig
+from stats.config import TrialConfig, option_error
 from stats.errors import UserError
 
 __all__ = ["GemmConfig", "with_changes"]
@@ -136,10 +136,13 @@ _ARM_FIELDS = frozenset(
 )
 
 
+_OPTIONS = {"l2_mode": "--l2", "shapes": "--shape", "dtypes": "--dtype", "load_modes": "--load-mode"}
+
+
 def with_changes(config: GemmConfig, changes: dict[str, Any]) -> GemmConfig:
     """The config with what the command line said; new arms get the ladder's family instead of the written one.
 
-    Raises UserError naming the field for a value that does not fit.
+    Raises UserError naming the option, or the field, for a value that does not fit.
     """
     fields = {**config.model_dump(), **changes}
     if _ARM_FIELDS & set(changes):
@@ -148,6 +151,10 @@ def with_changes(config: GemmConfig, changes: dict[str, Any]) -> GemmConfig:
         return GemmConfig.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
+        field = str(first["loc"][0]) if first["loc"] else ""
+        if field in changes:
+            option = _OPTIONS.get(field, "--" + field.replace("_", "-"))
+            raise UserError(option_error(option, GemmConfig, error)) from None
         where = ".".join(str(part) for part in first["loc"])
         message = str(first["msg"]).removeprefix("Value error, ")
         raise UserError(f"{where}: {message}" if where else message) from None

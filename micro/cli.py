@@ -16,7 +16,7 @@ import typer
 
 from micro import cli_counters, cli_doctor, cli_instructions, cli_static
 from micro.variants import ALL_VARIANTS, parse_variants
-from stats.errors import UserError, choice, run_app
+from stats.errors import UserError, choice, need_out, run_app
 from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -40,7 +40,7 @@ def bench(
     blocks_per_sm: int = typer.Option(None, "--blocks-per-sm", metavar="1|2", help="Resident blocks of 8 warps."),
     launches: int = typer.Option(None, "--launches", help="Launches measured as one cell."),
     processes: int = typer.Option(None, "--processes", help="Fresh processes: the n of every interval."),
-    device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
+    device: int = typer.Option(0, "--device", min=0, help="CUDA device, as CUDA numbers them."),
     clocks: str = typer.Option(None, "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."),
     config: str = typer.Option(
         "micro", "--config", metavar="FILE|NAME", help="A YAML file, or the name of one in configs/."
@@ -53,6 +53,7 @@ def bench(
     if ctx.invoked_subcommand is not None:
         return
     choice("--format", fmt, FORMATS)
+    need_out(resume, out)
     overrides: dict[str, Any] = {
         "do_mma": choice("--do-mma", do_mma, ("0", "1", "both")),
         "swizzle": choice("--swizzle", swizzle, ("on", "off", "both")),

@@ -117,7 +117,7 @@ def add_counters(app: typer.Typer, name: str, tool_of: ToolOf, current_hash: Cal
         from_file: Path = typer.Option(None, "--from", metavar="FILE.json", help="Show a recorded run; needs no GPU."),
         by_hand: bool = typer.Option(False, "--by-hand", help="Print the ncu line for a person, and do nothing."),
         ncu: str = typer.Option(None, "--ncu", metavar="PATH", help="The ncu to use."),
-        device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
+        device: int = typer.Option(0, "--device", min=0, help="CUDA device, as CUDA numbers them."),
         fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
     ) -> None:
         """Count instructions, wavefronts, conflicts and stalls with Nsight Compute, beside what was predicted."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from stats.errors import UserError, choice
+from stats.errors import UserError, choice, need_out
 from stats.tables import FORMATS, render
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def instructions(
     config: str = typer.Option(
         "instructions", "--config", metavar="FILE|NAME", help="A YAML file, or a name in configs/."
     ),
-    device: int = typer.Option(0, "--device", help="CUDA device, as CUDA numbers them."),
+    device: int = typer.Option(0, "--device", min=0, help="CUDA device, as CUDA numbers them."),
     out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here."),
     resume: bool = typer.Option(False, "--resume", help="Continue the record in --out."),
     record: Path = typer.Option(
@@ -50,6 +50,7 @@ def instructions(
 ) -> None:
     """Latency and throughput of every shared-memory load by bank conflict; without a GPU, the prediction."""
     choice("--format", fmt, FORMATS)
+    need_out(resume, out)
     if figure is not None and figure.suffix.lower() not in _FIGURE_SUFFIXES:
         raise UserError(f"--figure {figure}: choose a name that ends in {', '.join(_FIGURE_SUFFIXES)}")
     if figure is not None and not figure.parent.is_dir():

@@ -25,6 +25,7 @@ __all__ = [
     "config_names",
     "find_config",
     "load_config",
+    "option_error",
     "results_folders",
     "with_overrides",
 ]
@@ -52,10 +53,10 @@ class ExclusionConfig(ConfigModel):
 class TrialConfig(ConfigModel):
     """What every experiment states before it runs; micro and gemm configs add their own keys."""
 
-    processes: int = Field(8, ge=1)
-    blocks: int = Field(20, ge=2)  # per process; even, so that each order is run as often as its reverse
+    processes: int = Field(8, ge=1, le=1000)
+    blocks: int = Field(20, ge=2, le=100_000)  # per process; even, so that each order is run as often as its reverse
     warmup_blocks: int = Field(2, ge=0)
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, le=2**63 - 1)
     margin_percent: float = Field(0.5, gt=0, lt=100)
     clocks: Literal["lock", "monitor", "auto"] = "monitor"  # a card's settings change only when asked
     sm_mhz: int | None = Field(None, gt=0)  # None: the chip's base clock
@@ -126,11 +127,14 @@ def load_config(path_or_name: str | Path, model: type[_Model]) -> _Model:
     """Read a config as ``model``. Raises UserError ``file:line: key: what is wrong`` for anything that does not fit."""
     path = find_config(path_or_name)
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:  # /dev/zero has no end
+            data = file.read(_LARGEST_BYTES + 1)
     except OSError as error:
         raise UserError(f"{path}: config cannot be read ({error.strerror})") from None
     if len(data) > _LARGEST_BYTES:
-        raise UserError(f"{path}: {len(data)} bytes; a config has at most {_LARGEST_BYTES}")
+        raise UserError(f"{path}: a config has at most {_LARGEST_BYTES} bytes")
+    if not data:
+        raise UserError(f"{path}: empty; a config is made of `key: value` lines")
     node, plain = parse_yaml(path, data)
     try:
         return model.model_validate_json(json.dumps(plain))
@@ -143,9 +147,19 @@ def with_overrides(config: _Model, overrides: Mapping[str, Any]) -> _Model:
     try:
         return type(config).model_validate({**config.model_dump(), **overrides})
     except ValidationError as error:
-        first = error.errors()[0]
-        option = "--" + "-".join(str(first["loc"][0]).split("_"))
-        raise UserError(f"{option} {first['input']!r}: {first['msg']}") from None
+        field = str(error.errors()[0]["loc"][0])
+        raise UserError(option_error("--" + field.replace("_", "-"), type(config), error)) from None
+
+
+def option_error(option: str, model: type[BaseModel], error: ValidationError) -> str:
+    """One line for the first of pydantic's errors: the option, what it was given, and the range that is allowed."""
+    first = error.errors()[0]
+    what = f"{option} {first['input']!r}"
+    if first["type"] in ("greater_than_equal", "less_than_equal"):
+        bounds = {type(one).__name__: one for one in model.model_fields[str(first["loc"][0])].metadata}
+        if "Ge" in bounds and "Le" in bounds:
+            return f"{what}: choose from {bounds['Ge'].ge} to {bounds['Le'].le}"
+    return f"{what}: {str(first['msg']).removeprefix('Value error, ')}"
 
 
 def results_folders() -> list[Path]:

@@ -9,7 +9,16 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["EXIT_BAD_INPUT", "EXIT_FAILED", "EXIT_INTERRUPTED", "BenchError", "UserError", "choice", "run_app"]
+__all__ = [
+    "EXIT_BAD_INPUT",
+    "EXIT_FAILED",
+    "EXIT_INTERRUPTED",
+    "BenchError",
+    "UserError",
+    "choice",
+    "need_out",
+    "run_app",
+]
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -34,6 +43,12 @@ def choice(option: str, value: str | None, allowed: Iterable[str]) -> Any:
     if value is not None and value not in names:
         raise UserError(f"{option} {value!r}: choose from {', '.join(names)}")
     return value
+
+
+def need_out(resume: bool, out: object) -> None:
+    """Raises UserError for ``--resume`` without the record that it continues."""
+    if resume and out is None:
+        raise UserError("--resume: there is no record to continue; name it with --out")
 
 
 def run_app(app: Callable[..., Any], prog_name: str) -> None:

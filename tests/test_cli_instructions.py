@@ -41,6 +41,8 @@ BAD = {
     "record and out": (["--record", "a.jsonl", "--out", "b.jsonl"], "measures nothing"),
     "out without gpu": (["--out", "b.jsonl"], "no CUDA device"),
     "figure without gpu": (["--figure", "b.png"], "no CUDA device"),
+    "device": (["--device", "-1"], "Invalid value for '--device': "),
+    "resume alone": (["--resume"], "--resume: there is no record to continue"),
     "figure suffix": (["--figure", "b.bmp"], "ends in .png"),
     "figure folder": (["--figure", "absent/b.png"], "no folder"),
 }

@@ -93,7 +93,7 @@ def test_the_command_line_changes_arms_and_then_the_family() -> None:
     assert config.family == [("A1", "A3")]
     kept = with_changes(load_config("epilogue", GemmConfig), {"processes": 2})
     assert kept.family[0] == ("A1", "A1/staged")
-    with pytest.raises(UserError, match="l2_mode"):
+    with pytest.raises(UserError, match=r"^--l2 'cold': "):
         with_changes(GemmConfig(), {"l2_mode": "cold"})
 
 
