@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["FORMATS", "Column", "Format", "render", "to_json"]
+__all__ = ["FORMATS", "Column", "Format", "render", "to_json", "wrapped"]
 
 Format = Literal["table", "md", "csv", "json"]
 _PROSE_WIDTH = 64
@@ -83,6 +83,19 @@ def _prose(text: str) -> str:
     return "\n".join(textwrap.wrap(text, _PROSE_WIDTH)) or text
 
 
+def _terminal_width() -> int:
+    return shutil.get_terminal_size((120, 24)).columns
+
+
+def wrapped(line: str, hang: int = 2) -> str:
+    """A line of text broken at the terminal's width, what follows set ``hang`` columns further in than its start."""
+    start = len(line) - len(line.lstrip())
+    room = max(_terminal_width(), start + hang + 20)
+    return textwrap.fill(
+        line, room, subsequent_indent=" " * (start + hang), break_long_words=False, break_on_hyphens=False
+    )
+
+
 def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], title: str | None) -> str:
     from rich import box
     from rich.console import Console
@@ -91,7 +104,7 @@ def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], titl
     from rich.table import Table
 
     out = io.StringIO()
-    console = Console(file=out, width=shutil.get_terminal_size((120, 24)).columns, highlight=False, emoji=False)
+    console = Console(file=out, width=_terminal_width(), highlight=False, emoji=False)
     columns = [column for column in columns if column.min_width <= console.width]
     cells = [
         [_prose(column.text(row)) if column.align == "left" else column.text(row) for column in columns] for row in rows

@@ -273,3 +273,21 @@ def test_an_output_never_replaces_a_record(run: Run, arguments: list[str], name:
     assert (path.read_bytes(), Path("results/micro.jsonl").read_bytes()) == before
     assert run(*arguments, "fresh.out")[0] == 0
     assert run(*arguments, "fresh.out")[0] == 0
+
+
+@pytest.mark.parametrize("command", ["show", "compare"])
+def test_lines_of_prose_keep_to_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    whole = " ".join(run(command, "results/gemm.jsonl")[1].split())
+    monkeypatch.setenv("COLUMNS", "60")
+    _, out, _ = run(command, "results/gemm.jsonl")
+    # The tables of `show` may be wider than a terminal of this width; its prose and all of its facts are not.
+    prose = [line for line in out.splitlines() if "first arm" in line.lower() or "commit" in line]
+    assert prose
+    assert max(map(len, prose)) <= 60
+    assert any(line.startswith("  ") for line in out.splitlines())
+    told = " ".join(out.split())
+    ending = whole[-100:]
+    assert told.endswith(ending)
+    _, markdown, _ = run(command, "results/gemm.jsonl", "--format", "md")
+    monkeypatch.setenv("COLUMNS", "160")
+    assert run(command, "results/gemm.jsonl", "--format", "md")[1] == markdown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stats.tables import Column, render
+from stats.tables import Column, render, wrapped
 
 COLUMNS = [
     Column("name", "name", align="left"),
@@ -26,3 +26,15 @@ def test_headings_break_only_when_they_must(monkeypatch):
     assert "a heading of many words" in render(COLUMNS, ROWS, "table")
     monkeypatch.setenv("COLUMNS", "40")
     assert "a heading of many words" not in render(COLUMNS, ROWS, "table")
+
+
+def test_a_long_line_is_broken_at_the_terminals_width_with_a_hanging_indent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    line = "  [code] A1/A3 in time: " + "a word of it " * 8 + "w" * 50
+    lines = wrapped(line).splitlines()
+    assert lines[0].startswith("  [code] A1/A3")
+    assert all(one.startswith("    ") and not one.startswith("     ") for one in lines[1:])
+    assert max(map(len, lines[:-1])) <= 40
+    assert lines[-1] == "    " + "w" * 50  # a word is never broken: names are copied from here
+    assert " ".join(" ".join(lines).split()) == " ".join(line.split())
+    assert wrapped("") == ""
