@@ -13,7 +13,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from micro.banks import Kind
 from micro.device import SHARED_BYTES_PER_CLK
 from micro.instruction_fit import WORST_RESIDUAL_PERCENT, Line, Unseen, errors_on_unseen, fit_line
 from micro.patterns import INSTRUCTIONS
@@ -200,6 +199,8 @@ def _plus_minus(value: float, interval: tuple[float, float]) -> str | None:
 
 def _worst_pattern(fit: Fit) -> str | None:
     """The pattern of the worst error, with its reason where wide loads of identical words were served at once."""
+    from micro.banks import Kind  # the address formulas come compiled: reading other records needs no compiler
+
     merged = fit.unseen.worst_pattern == "broadcast" and fit.unseen.worst_error_percent > WORST_RESIDUAL_PERCENT
     wide = INSTRUCTIONS[fit.instruction].kind is Kind.PER_LANE and INSTRUCTIONS[fit.instruction].bytes_per_lane > 4
     return _MERGED if merged and wide else fit.unseen.worst_pattern or None

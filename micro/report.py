@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from micro import instruction_results, published
 from micro.arm_names import MMA_ARM, Work, arm_name, parse_arm
 from micro.device import SHARED_BYTES_PER_CLK
 from micro.results import COLUMNS, UNITS_LINES, measured_rows
@@ -118,18 +117,24 @@ REPORT = ToolReport(
 
 def instructions_table(record: Record) -> Table:
     """Latency and throughput of every instruction and access pattern."""
+    from micro import instruction_results  # its wavefronts come compiled: other records need no compiler
+
     rows = instruction_results.table_rows(instruction_results.points_of(record))
     return Table("Shared-memory instructions", instruction_results.COLUMNS, rows, instruction_results.UNITS_LINE)
 
 
 def published_table(record: Record) -> Table:
     """Figures published by others beside those of the record."""
+    from micro import instruction_results, published
+
     rows = published.published_rows(instruction_results.points_of(record), record.header.device)
     return Table("Published by others, beside ours", published.COLUMNS, rows)
 
 
 def fits_table(record: Record) -> Table:
     """The fitted line of each instruction: conflict-free cost, cost a wavefront, error on patterns it has not seen."""
+    from micro import instruction_results  # its wavefronts come compiled: other records need no compiler
+
     fits = instruction_results.fits_of(instruction_results.points_of(record))
     rows = instruction_results.fit_rows(fits)
     return Table("Cycles against wavefronts", instruction_results.FIT_COLUMNS, rows, "95 % t intervals of the fit")

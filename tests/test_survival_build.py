@@ -100,7 +100,9 @@ def test_an_nvcc_too_old_for_this_gpu_names_both_and_the_remedy(
 ) -> None:
     nvcc = stand_in_nvcc(tmp_path / "cuda", "exit 0")
     monkeypatch.setenv("SMEM_BENCH_NVCC", str(nvcc))
-    monkeypatch.setattr(cells, "describe_device", lambda _: (SimpleNamespace(compute_capability="10.0"), None))
+    monkeypatch.setattr(
+        cells, "describe_device", lambda _: (SimpleNamespace(compute_capability="10.0", arch=100), None)
+    )
     with pytest.raises(UserError, match=r"sm_100: nvcc 12\.4 \(.*/nvcc\) knows sm_80, sm_90; .*newer CUDA toolkit"):
         cells.build_for_device("probe", [CUDA_DIR / "probe.cu"], 0)
 
