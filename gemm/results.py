@@ -13,7 +13,7 @@ from typing import Any
 
 from gemm.residency import pair_fault, residency_faults
 from stats.clocks import judged_label
-from stats.levels import Level, arm_level
+from stats.levels import ArmLevels, Level
 from stats.prepare import accepted_cells
 from stats.records import Record
 from stats.tables import Column
@@ -81,7 +81,8 @@ def _tflops(flop: float, ms: Level) -> str:
 def arm_rows(record: Record) -> list[dict[str, Any]]:
     """One row per arm in the order of the header; a skipped arm has its reason instead of figures."""
     static, flop = _static(record), _flop(record)
-    ms = {arm: arm_level(record, arm, lambda cell: cell.time_ns / cell.launches / 1e6) for arm in record.arm_names}
+    levels = ArmLevels(record)
+    ms = {arm: levels.of(arm, lambda cell: cell.time_ns / cell.launches / 1e6) for arm in record.arm_names}
     skipped = {skip.arm: skip.reason for skip in record.skips}
     rows = []
     for arm in record.arm_names:
@@ -100,7 +101,7 @@ def arm_rows(record: Record) -> list[dict[str, Any]]:
             "ms_high": level.high,
             "tflops": _tflops(flop, level),
             "tflops_mean": flop / level.mean / 1e9,
-            "sm_cycles": arm_level(record, arm, lambda cell: cell.sm_cycles / cell.launches).mean,
+            "sm_cycles": levels.of(arm, lambda cell: cell.sm_cycles / cell.launches).mean,
             "percent_of_cublas": 100 * ms[cublas].mean / level.mean if cublas else None,
         }
         rows.append(row)

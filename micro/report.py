@@ -12,7 +12,7 @@ import math
 from micro.arm_names import MMA_ARM, Work, arm_name, parse_arm
 from micro.device import SHARED_BYTES_PER_CLK
 from micro.results import COLUMNS, UNITS_LINES, measured_rows
-from stats.levels import Level, arm_level
+from stats.levels import ArmLevels, Level
 from stats.records import CellRow, Record
 from stats.report.model import (
     Bar,
@@ -50,8 +50,9 @@ def _group(swizzle: bool) -> str:
 
 
 def _loads(record: Record) -> list[tuple[str, bool, Level]]:
+    levels = ArmLevels(record)
     found = [
-        (variant, swizzle, arm_level(record, arm_name(variant, swizzle, Work.LOAD), _per_kstep))
+        (variant, swizzle, levels.of(arm_name(variant, swizzle, Work.LOAD), _per_kstep))
         for variant, swizzle in _keys(record, Work.LOAD)
     ]
     if not any(math.isfinite(level.mean) for _, _, level in found):
@@ -99,12 +100,13 @@ def overlap(record: Record) -> Overlap:
     """L, M and T of each variant."""
     if MMA_ARM not in record.arm_names or not _keys(record, Work.LOAD_MMA):
         raise NotInRecord(f"{record.name}: holds no load+mma beside mma alone; run micro-bench with --do-mma both")
-    mma = arm_level(record, MMA_ARM, _per_kstep)
+    levels = ArmLevels(record)
+    mma = levels.of(MMA_ARM, _per_kstep)
     rows = []
     for variant, swizzle, load in _loads(record):
         both = arm_name(variant, swizzle, Work.LOAD_MMA)
         if both in record.arm_names:
-            rows.append(OverlapRow(_label(variant, swizzle), load, mma, arm_level(record, both, _per_kstep)))
+            rows.append(OverlapRow(_label(variant, swizzle), load, mma, levels.of(both, _per_kstep)))
     return Overlap("What hides behind the mma", UNIT, rows, "hidden = (L + M − T) / min(L, M)")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from micro.arm_names import MMA_ARM, Work, arm_name, parse_arm
 from micro.device import SHARED_BYTES_PER_CLK
 from stats.clocks import judged_label
-from stats.levels import Level, arm_level
+from stats.levels import ArmLevels, Level
 from stats.prepare import accepted_cells, prepare
 from stats.records import Record
 from stats.tables import Column
@@ -77,8 +77,8 @@ def _per_kstep(cell: Any) -> float:
     return float(cell.values.get("cycles_per_kstep", math.nan))
 
 
-def _level(record: Record, arm: str) -> Level | None:
-    return arm_level(record, arm, _per_kstep) if arm in record.arm_names else None
+def _level(levels: ArmLevels, arm: str) -> Level | None:
+    return levels.of(arm, _per_kstep) if arm in levels.record.arm_names else None
 
 
 def measured_rows(record: Record) -> list[dict[str, Any]]:
@@ -89,15 +89,16 @@ def measured_rows(record: Record) -> list[dict[str, Any]]:
         parsed = parse_arm(name)
         if parsed and parsed[:2] not in keys:
             keys.append(parsed[:2])
-    mma = _level(record, MMA_ARM)
-    return [_row(record, static, variant, swizzle, mma) for variant, swizzle in keys]
+    levels = ArmLevels(record)
+    mma = _level(levels, MMA_ARM)
+    return [_row(levels, static, variant, swizzle, mma) for variant, swizzle in keys]
 
 
 def _row(
-    record: Record, static: dict[str, dict[str, Any]], variant: str, swizzle: bool, mma: Level | None
+    levels: ArmLevels, static: dict[str, dict[str, Any]], variant: str, swizzle: bool, mma: Level | None
 ) -> dict[str, Any]:
     load_arm, both_arm = arm_name(variant, swizzle, Work.LOAD), arm_name(variant, swizzle, Work.LOAD_MMA)
-    load, both = _level(record, load_arm), _level(record, both_arm)
+    load, both = _level(levels, load_arm), _level(levels, both_arm)
     facts = static.get(load_arm) or static.get(both_arm) or {}
     row: dict[str, Any] = {
         "name": variant if swizzle else f"{variant} noswz",
@@ -146,7 +147,7 @@ def heading_lines(record: Record) -> list[str]:
     excluded = prepare(record).exclusion
     of = "" if excluded.accepted == excluded.blocks else f" accepted of {excluded.blocks}"
     lines.append(f"{size}, {blocks} blocks{of} of {len(header.arms)} arms; kernel sources {header.source_hash}")
-    mma = _level(record, MMA_ARM)
+    mma = _level(ArmLevels(record), MMA_ARM)
     if mma:
         lines.append(f"M (mma only): {mma.text('.3f')} cycles per warp k-step")
     return lines

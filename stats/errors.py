@@ -5,6 +5,7 @@ Everything else is a defect and keeps its traceback.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -18,6 +19,7 @@ __all__ = [
     "choice",
     "need_out",
     "run_app",
+    "run_module",
 ]
 
 EXIT_FAILED = 1
@@ -49,6 +51,21 @@ def need_out(resume: bool, out: object) -> None:
     """Raises UserError for ``--resume`` without the record that it continues."""
     if resume and out is None:
         raise UserError("--resume: there is no record to continue; name it with --out")
+
+
+def run_module(module: str, prog_name: str) -> None:
+    """Run ``main`` of a command's module, or say in one line which package is missing: ``python -m`` from a checkout.
+
+    A missing part of the suite itself is a defect and keeps its traceback.
+    """
+    try:
+        main: Callable[[], None] = importlib.import_module(module).main
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").split(".")[0] in ("stats", "micro", "gemm"):
+            raise
+        print(f"{prog_name}: {missing.name} is not installed; make bench, or pip install -e .", file=sys.stderr)
+        sys.exit(EXIT_BAD_INPUT)
+    main()
 
 
 def run_app(app: Callable[..., Any], prog_name: str) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from stats.prepare import accepted_cells
 from stats.records import CellRow, Record
 
-__all__ = ["Level", "arm_level", "level_of"]
+__all__ = ["ArmLevels", "Level", "arm_level", "level_of"]
 
 BATCHES = 10
 
@@ -77,10 +77,24 @@ def level_of(by_process: list[list[float]], confidence: float = 0.95) -> Level:
     return Level(mean, float(low), float(high), confidence, len(means), unit)
 
 
+class ArmLevels:
+    """The levels of a record's arms over the cells of accepted blocks: those that comparisons use, too.
+
+    The record is laid out and its rule applied once, however many arms and figures are asked for.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self._cells: dict[str, dict[int, list[CellRow]]] = defaultdict(lambda: defaultdict(list))
+        for cell in accepted_cells(record):
+            self._cells[cell.arm][cell.process].append(cell)
+
+    def of(self, arm: str, figure: Callable[[CellRow], float], confidence: float = 0.95) -> Level:
+        """The level of ``figure`` of one arm; nan for an arm without an accepted cell."""
+        by_process = self._cells.get(arm, {})
+        return level_of([[figure(cell) for cell in by_process[process]] for process in sorted(by_process)], confidence)
+
+
 def arm_level(record: Record, arm: str, figure: Callable[[CellRow], float], confidence: float = 0.95) -> Level:
-    """The level of ``figure`` over the cells of ``arm`` in accepted blocks: those that comparisons use, too."""
-    by_process: dict[int, list[float]] = defaultdict(list)
-    for cell in accepted_cells(record):
-        if cell.arm == arm:
-            by_process[cell.process].append(figure(cell))
-    return level_of([by_process[process] for process in sorted(by_process)], confidence)
+    """The level of ``figure`` of one arm alone; for several arms or figures of a record, ask its ``ArmLevels``."""
+    return ArmLevels(record).of(arm, figure, confidence)

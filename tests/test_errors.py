@@ -6,6 +6,7 @@ import io
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,3 +126,16 @@ def test_a_pipe_that_closes_early_leaves_no_traceback(module: str) -> None:
     )
     assert "Traceback" not in done.stderr
     assert done.stdout.startswith("Usage: ")
+
+
+@pytest.mark.parametrize(
+    ("package", "tool"), [("micro", "micro-bench"), ("gemm", "gemm-bench"), ("stats", "bench-stats")]
+)
+def test_a_checkout_without_its_packages_says_which_is_missing(package: str, tool: str) -> None:
+    root = Path(__file__).resolve().parents[1]
+    # -S: an interpreter without site-packages.
+    answer = subprocess.run(
+        [sys.executable, "-S", "-m", package, "--help"], capture_output=True, text=True, check=False, cwd=root, env={}
+    )
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr == f"{tool}: typer is not installed; make bench, or pip install -e .\n"

@@ -17,7 +17,7 @@ from typing import Any
 from gemm.variants import LADDER_PAIRS, Kernel
 from micro.arm_names import MMA_ARM, Work, arm_name
 from stats.errors import UserError
-from stats.levels import Level, arm_level
+from stats.levels import ArmLevels, Level
 from stats.records import CellRow, Record, read_record
 
 __all__ = ["Evidence", "gather", "warp_ksteps_per_sm"]
@@ -40,6 +40,9 @@ class Evidence:
     stream: Record | None = None
     instructions: Record | None = None
     counters: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)
+    _levels: dict[int, ArmLevels] = field(
+        default_factory=dict, repr=False, compare=False
+    )  # by id of the record it holds
 
     def records(self) -> Iterator[Record]:
         """All records of trials."""
@@ -67,15 +70,17 @@ class Evidence:
         """SM cycles per warp k-step of a micro arm, None where no record holds it."""
         record = self.micro.get(blocks)
         name = MMA_ARM if work is Work.MMA else arm_name(variant, swizzle, work)
-        return _level(record, name, lambda cell: float(cell.values.get("cycles_per_kstep", math.nan)))
+        return self._level(record, name, lambda cell: float(cell.values.get("cycles_per_kstep", math.nan)))
 
     def stream_level(self, arm: str, figure: str) -> Level | None:
         """A figure of the stream run."""
-        return _level(self.stream, arm, lambda cell: float(cell.values.get(figure, math.nan)))
+        return self._level(self.stream, arm, lambda cell: float(cell.values.get(figure, math.nan)))
 
     def instruction_level(self, arm: str) -> Level | None:
         """SM cycles per instruction of the instruction benchmark."""
-        return _level(self.instructions, arm, lambda cell: float(cell.values.get("cycles_per_instruction", math.nan)))
+        return self._level(
+            self.instructions, arm, lambda cell: float(cell.values.get("cycles_per_instruction", math.nan))
+        )
 
     def gemm_record(self, *arms: str, shape: tuple[int, int, int] = (4096, 4096, 4096)) -> Record | None:
         """The hot-L2 GEMM record of this shape that holds all these arms.
@@ -105,7 +110,15 @@ class Evidence:
             return None
         workload = record.header.workload
         ksteps = warp_ksteps_per_sm(workload["m"], workload["n"], workload["k"], record.header.device.sm_count)
-        return _level(record, arm, lambda cell: cell.sm_cycles / cell.launches / ksteps)
+        return self._level(record, arm, lambda cell: cell.sm_cycles / cell.launches / ksteps)
+
+    def _level(self, record: Record | None, arm: str, figure: Callable[[CellRow], float]) -> Level | None:
+        if record is None:
+            return None
+        if id(record) not in self._levels:
+            self._levels[id(record)] = ArmLevels(record)
+        level = self._levels[id(record)].of(arm, figure)
+        return None if math.isnan(level.mean) else level
 
     def resident_blocks(self, kernel: Kernel) -> int:
         """Blocks per SM as a record read them back, else what the launch bounds ask for."""
@@ -114,13 +127,6 @@ class Evidence:
                 if arm.name == kernel.name and "resident_blocks" in arm.static:
                     return int(arm.static["resident_blocks"])
         return kernel.blocks_per_sm
-
-
-def _level(record: Record | None, arm: str, figure: Callable[[CellRow], float]) -> Level | None:
-    if record is None or not any(cell.arm == arm for cell in record.cells):
-        return None
-    level = arm_level(record, arm, figure)
-    return None if math.isnan(level.mean) else level
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gemm.compiled import kernel_of
 from gemm.explain.path import steady_pass
 from gemm.explain.program import Control, Program, read_cubin, to_ops
 from gemm.library import INCLUDE_DIRS, sources
-from gemm.variants import Epilogue, Kernel, LoadMode, Schedule, Wait
+from gemm.variants import Kernel
 from micro.banks import kstep_wavefronts, tile_store
 from micro.build import CUDA_DIR as MICRO_CUDA_DIR
 from micro.build import compile_cubin
@@ -145,28 +146,13 @@ def micro_program(variant: str, work: str, arch: int, swizzle: bool = True) -> P
     return _program(name, compiled, VARIANTS[variant], swizzle, loads_only=work == "load")
 
 
-def _kernel_of(arguments: tuple[int | str, ...]) -> Kernel:
-    dtype, mode, b_layout, load, stages, swizzle, epilogue, schedule, wait, blocks = arguments
-    return Kernel(
-        variant=_variant(mode, b_layout).name,
-        dtype="bf16" if "bfloat16" in str(dtype) else "fp16",
-        load_mode=LoadMode(int(load)),
-        stages=int(stages),
-        swizzle=bool(swizzle),
-        epilogue=Epilogue(int(epilogue)),
-        schedule=Schedule(int(schedule)),
-        wait=Wait(int(wait)),
-        blocks_per_sm=int(blocks),
-    )
-
-
 @functools.cache
 def _gemm_functions(arch: int, source: Path) -> dict[Kernel, _Compiled]:
     found = {}
     for function, controls in read_cubin(compile_cubin(source, arch, include_dirs=INCLUDE_DIRS)):
-        instance = parse_instance(function.name, "gemm_kernel")
-        if instance is not None:
-            found[_kernel_of(instance.arguments)] = (function, controls)
+        kernel = kernel_of(function.name)
+        if kernel is not None:
+            found[kernel] = (function, controls)
     return found
 
 

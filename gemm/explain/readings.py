@@ -23,7 +23,7 @@ from gemm.explain.roofline import issue_ceiling, roofline, units_ceilings
 from gemm.variants import LADDER_PAIRS, Kernel
 from micro.arm_names import Work
 from micro.variants import VARIANTS
-from stats.levels import Level, arm_level
+from stats.levels import ArmLevels, Level
 from stats.records import Record
 from stats.tables import Column
 
@@ -94,11 +94,11 @@ def readings(arch: int, evidence: Evidence, *, machine_code: bool = True) -> lis
 
 def stream_rows(record: Record) -> list[dict[str, Any]]:
     """One row per arm of a stream run."""
-    rows = []
+    rows, levels = [], ArmLevels(record)
     for arm in record.arm_names:
         row: dict[str, Any] = {"arm": arm}
         for key in ("bytes_per_clk_per_sm", "cycles_per_kstep", "cp_async_latency_cycles", "barrier_cycles"):
-            level = arm_level(record, arm, lambda cell, key=key: float(cell.values.get(key, math.nan)))  # type: ignore[misc]
+            level = levels.of(arm, lambda cell, key=key: float(cell.values.get(key, math.nan)))  # type: ignore[misc]
             if not math.isnan(level.mean):
                 row["cycles" if key.endswith("_cycles") else key] = level.text()
                 row[f"{key}_mean"] = level.mean
