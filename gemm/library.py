@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemm.arguments import check_tensors
-from gemm.variants import Epilogue, Kernel, LoadMode, Schedule, Wait
+from gemm.variants import Epilogue, Kernel, LoadMode, Schedule, Wait, every_kernel
 from micro.build import CUDA_DIR as MICRO_CUDA_DIR
 from micro.build import BuiltLibrary, build_library, kernel_hash, kernel_sources, load_library
 from micro.cuda_errors import cuda_failure
+from micro.library import KernelResources
 from micro.variants import BLayout, ReadMode
 from stats.errors import UserError
 from stats.provenance import relative_sources
@@ -77,33 +78,24 @@ class _Row(ctypes.Structure):
     )
 
 
-class _Resources(ctypes.Structure):
-    _fields_ = tuple(
-        (name, ctypes.c_int)
-        for name in (
-            "registers",
-            "local_bytes",
-            "static_shared_bytes",
-            "dynamic_shared_bytes",
-            "resident_blocks",
-        )
-    )
-
-
 def sources(kernels: Iterable[Kernel]) -> list[Path]:
     """The translation units that hold these kernels, and the C face. Raises UserError for one that is not built."""
     groups = dict.fromkeys(kernel.group for kernel in kernels)
     return [CUDA_DIR / "gemm.cu", *(CUDA_DIR / f"group_{group}.cu" for group in sorted(groups))]
 
 
+def _every_source() -> list[Path]:
+    return sources(every_kernel())
+
+
 def source_hash(flags: Sequence[str] = ()) -> str:
     """Hash of the kernel sources and flags as they are now, whichever groups are built; the one that records carry."""
-    return kernel_hash([CUDA_DIR / "gemm.cu"], flags, INCLUDE_DIRS)
+    return kernel_hash(_every_source(), flags, INCLUDE_DIRS)
 
 
 def hashed_sources() -> list[str]:
     """The files behind ``source_hash``, as records name them."""
-    return relative_sources(kernel_sources([CUDA_DIR / "gemm.cu"], INCLUDE_DIRS))
+    return relative_sources(kernel_sources(_every_source(), INCLUDE_DIRS))
 
 
 def build_gemm(kernels: Iterable[Kernel], archs: Sequence[int], flags: Sequence[str] = ()) -> BuiltLibrary:
@@ -162,12 +154,12 @@ class GemmLibrary:
 
     def resources(self, kernel: Kernel) -> Resources:
         """Registers, spills, shared memory, residency on the current device; also sets the shared-memory opt-in."""
-        out = _Resources()
-        self._check(self._library.gemm_resources(self.index(kernel), ctypes.byref(out)), f"{kernel.name}: resources")
+        index, out = self.index(kernel), KernelResources()
+        self._check(self._library.gemm_resources(index, ctypes.byref(out)), f"{kernel.name}: resources")
         return Resources(
             registers=out.registers,
             spill_bytes=out.local_bytes,
-            shared_bytes=out.static_shared_bytes + out.dynamic_shared_bytes,
+            shared_bytes=out.static_shared_bytes + self.table[index].shared_bytes,
             resident_blocks=out.resident_blocks,
         )
 

@@ -18,9 +18,9 @@ from micro.arm_names import MMA_ARM, Work, arm_name, parse_arm
 from micro.build import load_copy
 from micro.cells import build_for_device
 from micro.device import describe_device, mma_floor_cycles_per_kstep, shared_bytes_for_residency
-from micro.library import SOURCE, SPAN, MicroLibrary, Tiles, expected_fragments, random_tiles
+from micro.library import SOURCE, MicroLibrary, Tiles, expected_fragments, random_tiles
 from micro.predict import predict_load_only
-from micro.spans import check_limits, check_residency, sm_spans
+from micro.spans import SPAN, check_limits, check_residency, sm_spans
 from micro.variants import BLayout
 from stats.errors import BenchError, UserError
 from stats.records import Cell

@@ -59,7 +59,8 @@ def launch_all(
     from micro.arms import expected_sinks
     from micro.build import build_library
     from micro.device import describe_device, shared_bytes_for_residency
-    from micro.library import SOURCE, SPAN, MicroLibrary, expected_fragments, random_tiles
+    from micro.library import SOURCE, MicroLibrary, expected_fragments, random_tiles
+    from micro.spans import SPAN
 
     described, properties = describe_device(device)
     built = build_library("micro", [SOURCE], archs=[described.arch])

@@ -28,9 +28,9 @@ from micro.instructions import (
     loops_for,
     reference_arm,
 )
-from micro.library import SPAN
+from micro.library import KernelResources
 from micro.patterns import IMAGE_BYTES, Instruction, Work, image, port_bytes
-from micro.spans import TOLERANCE, check_limits, check_residency, sm_spans
+from micro.spans import SPAN, TOLERANCE, check_limits, check_residency, sm_spans
 from stats.errors import BenchError
 from stats.records import Cell
 from stats.trials import ArmSet
@@ -113,16 +113,15 @@ class _Runner:
         on_device = self.torch.from_numpy(data.copy()).cuda()
         offsets = self.torch.tensor(arm.pattern.offsets, dtype=self.torch.int32, device="cuda")
         index, step = self.library.index[arm.instruction.name], self.library.in_flight.index(arm.in_flight)
-        numbers = [ctypes.c_int() for _ in range(3)]
-        error = self.library.handle.instructions_prepare(
-            index, step, arm.warps, self.shared_bytes, *(ctypes.byref(number) for number in numbers)
+        found = KernelResources()
+        error = self.library.handle.instructions_resources(
+            index, step, arm.warps, self.shared_bytes, ctypes.byref(found)
         )
         self.library.check(error, arm.name)
-        registers, local_bytes, resident = (number.value for number in numbers)
-        if resident != 1 or local_bytes:
+        if found.resident_blocks != 1 or found.local_bytes:
             raise BenchError(
-                f"{arm.name}: {resident} blocks fit an SM and {local_bytes} bytes spill ({registers} registers); "
-                f"one block and no spill are required"
+                f"{arm.name}: {found.resident_blocks} blocks fit an SM and {found.local_bytes} bytes spill "
+                f"({found.registers} registers); one block and no spill are required"
             )
         blocks = int(self.device.sm_count)
         return functools.partial(self._measure, _Prepared(arm, index, step, blocks, on_device, offsets, data))

@@ -19,12 +19,9 @@ from micro.cuda_errors import cuda_failure
 from micro.layout import Constants, layout
 from micro.variants import BLayout, ReadMode
 
-__all__ = ["SOURCE", "MicroLibrary", "TableRow", "Tiles", "expected_fragments", "random_tiles"]
+__all__ = ["SOURCE", "KernelResources", "MicroLibrary", "TableRow", "Tiles", "expected_fragments", "random_tiles"]
 
 SOURCE = CUDA_DIR / "micro.cu"
-SPAN = np.dtype(
-    [("start", "<u8"), ("end", "<u8"), ("start_ns", "<u8"), ("end_ns", "<u8"), ("sm", "<u4"), ("pad", "<u4")]
-)
 
 
 @dataclass(frozen=True)
@@ -96,8 +93,8 @@ class _Variant(ctypes.Structure):
     )
 
 
-class Resources(ctypes.Structure):
-    """What the compiler used and how many blocks an SM holds."""
+class KernelResources(ctypes.Structure):
+    """KernelResources of ``resources.cuh``: what a kernel uses and how many of its blocks an SM holds."""
 
     _fields_ = (
         ("registers", ctypes.c_int),
@@ -140,9 +137,9 @@ class MicroLibrary:
         """Shared memory of the ring of tiles."""
         return self.stages * self.sizes.stage_bytes
 
-    def resources(self, index: int, work: Work, shared_bytes: int) -> Resources:
+    def resources(self, index: int, work: Work, shared_bytes: int) -> KernelResources:
         """Registers, spills, residency; also sets the shared-memory opt-in of the kernel."""
-        out = Resources()
+        out = KernelResources()
         self.check(self._library.micro_resources(index, work, shared_bytes, ctypes.byref(out)), "asking for resources")
         return out
 

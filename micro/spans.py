@@ -15,8 +15,15 @@ from numpy.typing import NDArray
 from micro.device import SHARED_BYTES_PER_CLK
 from stats.errors import BenchError
 
-__all__ = ["SmSpans", "check_limits", "check_residency", "sm_spans"]
+__all__ = ["SPAN", "SmSpans", "check_limits", "check_residency", "sm_spans"]
 
+# WarpSpan of span.cuh: what one warp writes.
+SPAN = np.dtype(
+    [
+        *((name, "<u8") for name in ("start_clock", "end_clock", "start_ns", "end_ns")),
+        *((name, "<u4") for name in ("sm", "vote")),
+    ]
+)
 TOLERANCE = 1.01  # a figure more than 1 % above a physical limit is a measurement error
 
 
@@ -40,7 +47,7 @@ class SmSpans:
 
 
 def sm_spans(spans: NDArray[np.void]) -> SmSpans:
-    """Group warp spans (structured array: start, end, start_ns, end_ns, sm) by SM."""
+    """Group warp spans (structured array of ``SPAN``) by SM."""
     ids, inverse, warps = np.unique(spans["sm"], return_inverse=True, return_counts=True)
 
     def reduce(ufunc: np.ufunc, name: str, start: int) -> NDArray[np.uint64]:
@@ -49,7 +56,7 @@ def sm_spans(spans: NDArray[np.void]) -> SmSpans:
         return out
 
     largest = np.iinfo(np.uint64).max
-    cycles = reduce(np.maximum, "end", 0) - reduce(np.minimum, "start", largest)
+    cycles = reduce(np.maximum, "end_clock", 0) - reduce(np.minimum, "start_clock", largest)
     ns = reduce(np.maximum, "end_ns", 0) - reduce(np.minimum, "start_ns", largest)
     return SmSpans(ids.astype(np.int64), cycles.astype(np.float64), ns.astype(np.float64), warps.astype(np.int64))
 

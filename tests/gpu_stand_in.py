@@ -58,12 +58,12 @@ class Gpu:
 
     def write_spans(self, spans: Any, blocks: int, warps: int, cycles: int) -> None:
         """The span records of one launch: every warp of every block worked from its start to its end."""
-        from micro.library import SPAN
+        from micro.spans import SPAN
 
         rows = memory(spans, blocks * warps, SPAN)
         start_ns = self.ns
         self.advance(cycles)
-        rows["start"], rows["end"] = start_ns * CYCLES_PER_NS, self.ns * CYCLES_PER_NS
+        rows["start_clock"], rows["end_clock"] = start_ns * CYCLES_PER_NS, self.ns * CYCLES_PER_NS
         rows["start_ns"], rows["end_ns"] = start_ns, self.ns
         rows["sm"] = np.repeat(np.arange(blocks) % SMS, warps)
 

@@ -161,10 +161,10 @@ class _Instructions(_Library):
     def c_instructions_in_flight(self, step: int) -> int:
         return (1, 2, 4, 8, 0)[step]
 
-    def c_instructions_prepare(self, index: int, step: int, warps: int, shared: int, *out: Any) -> int:
+    def c_instructions_resources(self, index: int, step: int, warps: int, shared: int, out: Any) -> int:
         resident = 1 if self.gpu.faults.resident_blocks is None else self.gpu.faults.resident_blocks
-        for reference, value in zip(out, (40, self.gpu.faults.spill_bytes, resident), strict=True):
-            reference._obj.value = value
+        out._obj.registers, out._obj.local_bytes = 40, self.gpu.faults.spill_bytes
+        out._obj.resident_blocks = resident
         return self.gpu.faults.error
 
     def c_instructions_launch(
@@ -229,7 +229,6 @@ class _Gemm(_Library):
 
     def c_gemm_resources(self, index: int, out: Any) -> int:
         out._obj.registers, out._obj.local_bytes = 128, self.gpu.faults.spill_bytes
-        out._obj.dynamic_shared_bytes = 49152
         departs = self.kernels[index].name == self.gpu.faults.departing
         out._obj.resident_blocks = 1 if departs else 2
         return self.gpu.faults.error

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from micro.build import CUDA_DIR
 from micro.device import mma_floor_cycles_per_kstep
-from micro.library import SPAN
-from micro.spans import check_limits, check_residency, sm_spans
+from micro.library import KernelResources
+from micro.spans import SPAN, check_limits, check_residency, sm_spans
 from stats.errors import BenchError
 
 KSTEPS = 100
@@ -25,11 +29,36 @@ def spans(cycles_per_kstep: float, *, sms: int = 4, warps: int = 16, stagger: in
     return out
 
 
+def fields_in_c(header: Path, struct: str) -> list[tuple[str, str]]:
+    """Name and type of the members that a struct declares before its first function."""
+    found = re.search(
+        rf"^struct {struct} {{\n((?:  \w+ [\w, ]+;\n)+)", header.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert found, f"{struct} is not in {header.name}"
+    lines = [line.strip(" ;").split(" ", 1) for line in found[1].splitlines()]
+    return [(name, kind) for kind, names in lines for name in names.split(", ")]
+
+
+def test_what_c_writes_is_what_python_reads() -> None:
+    kinds = {"<u8": "uint64_t", "<u4": "uint32_t"}
+    assert fields_in_c(CUDA_DIR / "span.cuh", "WarpSpan") == [(name, kinds[kind]) for name, kind in SPAN.descr]
+    resources = [name for name, _ in KernelResources._fields_]
+    assert fields_in_c(CUDA_DIR / "resources.cuh", "KernelResources") == [(name, "int") for name in resources]
+
+
+def test_another_order_in_c_would_be_seen(tmp_path: Path) -> None:
+    text = (CUDA_DIR / "span.cuh").read_text(encoding="utf-8")
+    (tmp_path / "span.cuh").write_text(text.replace("start_clock, end_clock", "end_clock, start_clock"))
+    changed = fields_in_c(tmp_path / "span.cuh", "WarpSpan")
+    assert sorted(changed) == sorted(fields_in_c(CUDA_DIR / "span.cuh", "WarpSpan"))
+    assert changed != fields_in_c(CUDA_DIR / "span.cuh", "WarpSpan")
+
+
 def test_the_span_is_last_end_minus_first_start() -> None:
     found = sm_spans(spans(24.0, stagger=50))
     assert found.cycles_per_kstep(KSTEPS) == pytest.approx([24.0] * 4)
     assert found.clock_mhz == pytest.approx(500.0)
-    per_warp = np.mean([row["end"] - row["start"] for row in spans(24.0, stagger=50)])
+    per_warp = np.mean([row["end_clock"] - row["start_clock"] for row in spans(24.0, stagger=50)])
     assert BYTES * KSTEPS * 16 / per_warp > 128  # what averaging per-warp spans would have reported
 
 

@@ -4,12 +4,11 @@
 // memory with the swizzle of natural B, which has the same pitch, and leaves it in 16-byte stores, 256 adjacent bytes a
 // row. The trap: the staged tile overwrites the ring, so every warp must be past its last fragment load.
 #pragma once
+#include "fragments.cuh"
 #include "layout.cuh"
 #include "ptx.cuh"
 
 enum class Epilogue { simple = 0, staged = 1 };
-
-using Accumulators = float[layout::M_FRAGMENTS][layout::N_FRAGMENTS][layout::C_REGISTERS];
 
 constexpr int C_TILE_BYTES = layout::BM * layout::BN * layout::ELEMENT_BYTES;
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels.cuh"
+#include "resources.cuh"
 
 namespace {
 
@@ -20,10 +21,6 @@ void add_to_table(const GemmKernel& kernel) { table().push_back(kernel); }
 
 extern "C" {
 
-struct GemmResources {
-  int registers, local_bytes, static_shared_bytes, dynamic_shared_bytes, resident_blocks;
-};
-
 int gemm_kernel_count() { return static_cast<int>(table().size()); }
 const GemmKernel* gemm_kernel_row(int index) { return &table()[index]; }
 const char* gemm_error_string(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
@@ -34,27 +31,12 @@ void gemm_tile(int* m, int* n, int* k) {
   *k = layout::BK;
 }
 
-// Registers, local memory (spills) and resident blocks per SM; sets the shared-memory opt-in, and asks for as much of
-// the SM's memory as can be shared memory, so that the residency reported is the one that runs.
-int gemm_resources(int index, GemmResources* out) {
+// Asks for as much of the SM's memory as can be shared memory, so that the residency reported is the one that runs.
+int gemm_resources(int index, KernelResources* out) {
   const GemmKernel& row = table()[index];
-  *out = {};
-  cudaFuncAttributes attributes;
-  cudaError_t error = cudaFuncGetAttributes(&attributes, row.kernel);
-  if (error == cudaSuccess)
-    error = cudaFuncSetAttribute(row.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, row.shared_bytes);
-  if (error == cudaSuccess)
-    error = cudaFuncSetAttribute(row.kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                 cudaSharedmemCarveoutMaxShared);
-  if (error == cudaSuccess)
-    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&out->resident_blocks, row.kernel, layout::THREADS,
-                                                          row.shared_bytes);
-  if (error != cudaSuccess) return error;
-  out->registers = attributes.numRegs;
-  out->local_bytes = static_cast<int>(attributes.localSizeBytes);
-  out->static_shared_bytes = static_cast<int>(attributes.sharedSizeBytes);
-  out->dynamic_shared_bytes = row.shared_bytes;
-  return cudaSuccess;
+  const cudaError_t error =
+      cudaFuncSetAttribute(row.kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+  return error == cudaSuccess ? prepare_kernel(row.kernel, layout::THREADS, row.shared_bytes, out) : error;
 }
 
 // a: [m][k]; b: [k][n], or [n][k] where the row's b_layout is transposed; c: [m][n].

@@ -8,6 +8,7 @@
 // variant, or outputs are not equal to the bit.
 #pragma once
 #include "epilogue.cuh"
+#include "fragments.cuh"
 #include "raster.cuh"
 #include "read_path.cuh"
 #include "tile_source.cuh"
@@ -37,30 +38,29 @@ constexpr int shared_bytes_of(int stages, Epilogue epilogue) {
   return epilogue == Epilogue::staged && C_TILE_BYTES > ring ? C_TILE_BYTES : ring;
 }
 
-template <typename Path>
-__device__ __forceinline__ void load_a(uint32_t (&r)[layout::A_REGISTERS], const Path& path, int stage_bytes, int kstep,
-                                       int m) {
-  path.load_a(r, stage_bytes, kstep, m);
-  if constexpr (BREAK_SWAPS_REGISTERS) {
-    const uint32_t first = r[1];
-    r[1] = r[2];
-    r[2] = first;
+// The read path, and on it the mistakes of builds that must fail.
+template <ReadMode MODE, BLayout B_LAYOUT, bool SWIZZLE>
+struct GemmReadPath : ReadPath<MODE, B_LAYOUT, SWIZZLE && !BREAK_READS_UNSWIZZLED> {
+  using Right = ReadPath<MODE, B_LAYOUT, SWIZZLE && !BREAK_READS_UNSWIZZLED>;
+  using Right::Right;
+
+  __device__ __forceinline__ void load_a(uint32_t (&r)[layout::A_REGISTERS], int stage_bytes, int kstep, int m) const {
+    Right::load_a(r, stage_bytes, kstep, m);
+    if constexpr (BREAK_SWAPS_REGISTERS) {
+      const uint32_t first = r[1];
+      r[1] = r[2];
+      r[2] = first;
+    }
   }
-}
+};
 
 template <typename T, typename Path>
 __device__ __forceinline__ void multiply_tile(Accumulators& acc, const Path& path, int stage_bytes) {
 #pragma unroll
   for (int kstep = 0; kstep < layout::K_STEPS; ++kstep) {
-    uint32_t a[layout::M_FRAGMENTS][layout::A_REGISTERS], b[layout::N_FRAGMENTS][layout::B_REGISTERS];
-#pragma unroll
-    for (int m = 0; m < layout::M_FRAGMENTS; ++m) load_a(a[m], path, stage_bytes, kstep, m);
-#pragma unroll
-    for (int n = 0; n < layout::N_FRAGMENTS; ++n) path.load_b(b[n], stage_bytes, kstep, n);
-#pragma unroll
-    for (int m = 0; m < layout::M_FRAGMENTS; ++m)
-#pragma unroll
-      for (int n = 0; n < layout::N_FRAGMENTS; ++n) ptx::mma_m16n8k16<T>(acc[m][n], a[m], b[n]);
+    Fragments f;
+    load_fragments(f, path, stage_bytes, kstep);
+    multiply<T>(acc, f);
   }
 }
 
@@ -75,18 +75,6 @@ __device__ __forceinline__ void multiply_one_stage(Accumulators& acc, const Path
     __syncthreads();
     multiply_tile<T>(acc, path, 0);
     __syncthreads();
-  }
-}
-
-template <int STAGES, typename Source>
-__device__ __forceinline__ void fill_ring(Source& source, int tiles) {
-#pragma unroll
-  for (int stage = 0; stage < STAGES - 1; ++stage) {
-    if (stage < tiles) {
-      source.begin(stage * layout::STAGE_BYTES);
-      source.finish(stage * layout::STAGE_BYTES);
-    }
-    source.commit();
   }
 }
 
@@ -127,7 +115,7 @@ __device__ __forceinline__ void multiply_pipelined(Accumulators& acc, const Path
   __syncthreads();
 #pragma unroll
   for (int f = 0; f < layout::M_FRAGMENTS; ++f) {
-    load_a(a[f], path, 0, 0, f);
+    path.load_a(a[f], 0, 0, f);
     path.load_b(b[0][f], 0, 0, f);
   }
 #pragma unroll 1
@@ -156,7 +144,7 @@ __device__ __forceinline__ void multiply_pipelined(Accumulators& acc, const Path
           path.load_b(b[(kstep + 1) % 2][m], next_bytes, next_kstep, m);
 #pragma unroll
           for (int n = 0; n < layout::N_FRAGMENTS; ++n) ptx::mma_m16n8k16<T>(acc[m][n], a[m], b[kstep % 2][n]);
-          load_a(a[m], path, next_bytes, next_kstep, m);
+          path.load_a(a[m], next_bytes, next_kstep, m);
         }
       }
     }
@@ -171,7 +159,7 @@ __global__ void __launch_bounds__(layout::THREADS, MIN_BLOCKS)
     gemm_kernel(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ c, int m, int n, int k) {
   static_assert(STAGES > 1 || SCHEDULE == Schedule::plain, "one stage has nothing to load under the mma");
   using Source = TileSource<T, LOAD_MODE, B_LAYOUT, SWIZZLE>;
-  using Path = ReadPath<READ_MODE, B_LAYOUT, SWIZZLE && !BREAK_READS_UNSWIZZLED>;
+  using Path = GemmReadPath<READ_MODE, B_LAYOUT, SWIZZLE>;
 
   const uint32_t ring = ptx::shared_address(shared_bytes);
   const layout::Coord block = raster::block_of(blockIdx.x, m / layout::BM, n / layout::BN);

@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 
 #include "raster.cuh"
+#include "resources.cuh"
 #include "tile_source.cuh"
 
 namespace {
@@ -28,11 +29,7 @@ __global__ void __launch_bounds__(layout::THREADS, 2)
   const layout::Coord block = raster::block_of(blockIdx.x, m / layout::BM, n / layout::BN);
   TileSource<Element, LoadMode::cp_async, B_LAYOUT, true> source(a, b, n, k, block, ring);
   const int tiles = k / layout::BK;
-#pragma unroll
-  for (int stage = 0; stage < STAGES - 1; ++stage) {
-    if (stage < tiles) source.begin(stage * layout::STAGE_BYTES);
-    source.commit();
-  }
+  fill_ring<STAGES>(source, tiles);
 #pragma unroll 1
   for (int first = 0; first < tiles; first += STAGES) {
 #pragma unroll
@@ -132,10 +129,9 @@ const char* stream_error_string(int error) { return cudaGetErrorString(static_ca
 
 // Sets the opt-in for this much dynamic shared memory and gives the blocks that an SM then holds.
 int stream_prepare(int index, int dynamic_bytes, int* resident_blocks) {
-  cudaError_t error = cudaFuncSetAttribute(kernels[index], cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic_bytes);
-  if (error == cudaSuccess)
-    error =
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(resident_blocks, kernels[index], layout::THREADS, dynamic_bytes);
+  KernelResources found;
+  const cudaError_t error = prepare_kernel(kernels[index], layout::THREADS, dynamic_bytes, &found);
+  if (error == cudaSuccess) *resident_blocks = found.resident_blocks;
   return error;
 }
 

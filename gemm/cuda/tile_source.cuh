@@ -107,3 +107,16 @@ struct TileSource {
     if constexpr (LOAD == LoadMode::cp_async) ptx::cp_async_wait<PENDING>();
   }
 };
+
+// Start all stages of an empty ring but one: the first turn of the loop over tiles starts that.
+template <int STAGES, typename Source>
+__device__ __forceinline__ void fill_ring(Source& source, int tiles) {
+#pragma unroll
+  for (int stage = 0; stage < STAGES - 1; ++stage) {
+    if (stage < tiles) {
+      source.begin(stage * layout::STAGE_BYTES);
+      source.finish(stage * layout::STAGE_BYTES);
+    }
+    source.commit();
+  }
+}

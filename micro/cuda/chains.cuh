@@ -1,4 +1,4 @@
-// Loads whose first register is the address of the next one, and the store and address forms that sm_90 adds.
+// Loads whose first register is the address of the next one, and the matrix store that sm_90 adds.
 //
 // A chain holds offsets into an image that starts at IMAGE_ADDRESS, which every load adds as an immediate: an add would
 // be timed as latency. The traps: ptxas narrows a plain vector load to the registers that are used, hence .volatile;
@@ -6,7 +6,7 @@
 #pragma once
 #include "ptx.cuh"
 
-namespace chain {
+namespace chains {
 
 extern __shared__ __align__(128) unsigned char shared_bytes[];
 
@@ -83,6 +83,9 @@ LDMATRIX_X4(LdmX4, "")
 LDMATRIX_X1(LdmX1T, ".trans")
 LDMATRIX_X2(LdmX2T, ".trans")
 LDMATRIX_X4(LdmX4T, ".trans")
+#undef LDMATRIX_X1
+#undef LDMATRIX_X2
+#undef LDMATRIX_X4
 
 template <int MATRICES>
 __device__ __forceinline__ void stmatrix(uint32_t offset, const uint32_t (&r)[4]) {
@@ -101,4 +104,4 @@ __device__ __forceinline__ void stmatrix(uint32_t offset, const uint32_t (&r)[4]
 #endif
 }
 
-}  // namespace chain
+}  // namespace chains

@@ -10,10 +10,12 @@
 
 #include "chains.cuh"
 #include "ptx.cuh"
+#include "resources.cuh"
+#include "span.cuh"
 
 namespace {
 
-using namespace chain;
+using namespace chains;
 
 constexpr int IMAGE_BYTES = 8192;
 constexpr int INSTRUCTIONS_PER_LOOP = 64;
@@ -21,11 +23,6 @@ constexpr int MAX_WARPS = 32;
 constexpr uint32_t BAD_BASE = 0xffffffffu;
 
 enum Kind { load = 0, mma = 1, store = 2 };
-
-struct WarpSpan {
-  uint64_t start_clock, end_clock, start_ns, end_ns;
-  uint32_t sm, pad;
-};
 
 // False where dynamic shared memory starts above the image: the caller reports it instead of reading something else.
 __device__ __forceinline__ bool fill_image(const unsigned char* image) {
@@ -36,21 +33,8 @@ __device__ __forceinline__ bool fill_image(const unsigned char* image) {
   return true;
 }
 
-__device__ __forceinline__ void begin(WarpSpan& span) {
-  span.start_ns = ptx::globaltimer_ns();
-  span.start_clock = ptx::clock64();
-}
-// The vote needs every lane's value, so the end clock is read after the last instruction has delivered.
-__device__ __forceinline__ void finish(WarpSpan& span, uint32_t last, WarpSpan* spans) {
-  unsigned vote;
-  asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
-               : "=r"(vote)
-               : "r"(last)
-               : "memory");
-  span.end_clock = ptx::clock64();
-  span.end_ns = ptx::globaltimer_ns();
-  span.sm = ptx::sm_id();
-  span.pad = vote;
+__device__ __forceinline__ void finish_and_store(WarpSpan& span, uint32_t last, WarpSpan* spans) {
+  span.finish(last);
   if (threadIdx.x % 32 == 0) spans[(blockIdx.x * blockDim.x + threadIdx.x) / 32] = span;
 }
 
@@ -70,7 +54,7 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
   __syncthreads();
 
   WarpSpan span;
-  begin(span);
+  span.begin();
 #pragma unroll 1
   for (int loop = 0; loop < loops; ++loop) {
 #pragma unroll
@@ -79,7 +63,7 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
   uint32_t wrong = 0;
 #pragma unroll
   for (int c = 0; c < IN_FLIGHT; ++c) wrong |= chain[c] ^ start;
-  finish(span, wrong, spans);
+  finish_and_store(span, wrong, spans);
   sinks[thread] = wrong;
 }
 
@@ -99,14 +83,14 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
   __syncthreads();
 
   WarpSpan span;
-  begin(span);
+  span.begin();
 #pragma unroll 1
   for (int loop = 0; loop < loops; ++loop) {
 #pragma unroll
     for (int i = 0; i < INSTRUCTIONS_PER_LOOP; ++i) stmatrix<MATRICES>(offset, r);
   }
   const uint32_t wrong = Load::next(offset) ^ r[0];  // in order behind the stores: delivered when they are done
-  finish(span, wrong, spans);
+  finish_and_store(span, wrong, spans);
   sinks[thread] = wrong;
 }
 
@@ -123,7 +107,7 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
   __syncthreads();
 
   WarpSpan span;
-  begin(span);
+  span.begin();
 #pragma unroll 1
   for (int loop = 0; loop < loops; ++loop) {
 #pragma unroll
@@ -134,7 +118,7 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
   for (int c = 0; c < IN_FLIGHT; ++c)
 #pragma unroll
     for (int r = 0; r < 4; ++r) last ^= __float_as_uint(acc[c][r]) + 4 * c + r;
-  finish(span, last, spans);
+  finish_and_store(span, last, spans);
   sinks[blockIdx.x * blockDim.x + threadIdx.x] = __float_as_uint(acc[0][0]);
 }
 
@@ -208,25 +192,12 @@ int instructions_image_address() { return IMAGE_ADDRESS; }
 int instructions_per_loop() { return INSTRUCTIONS_PER_LOOP; }
 const char* instructions_error_string(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 
-// Sets the opt-in for this much dynamic shared memory; gives registers, local bytes (spills) and resident blocks per
-// SM.
-int instructions_prepare(int index, int step, int warps, int shared_bytes_per_block, int* registers, int* local_bytes,
-                         int* resident_blocks) {
-  const void* kernel = instructions[index].kernels[step];
-  cudaFuncAttributes attributes;
-  cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
-  if (error == cudaSuccess)
-    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes_per_block);
-  if (error == cudaSuccess)
-    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(resident_blocks, kernel, 32 * warps, shared_bytes_per_block);
-  if (error != cudaSuccess) return error;
-  *registers = attributes.numRegs;
-  *local_bytes = static_cast<int>(attributes.localSizeBytes);
-  return cudaSuccess;
+int instructions_resources(int index, int step, int warps, int shared_bytes_per_block, KernelResources* out) {
+  return prepare_kernel(instructions[index].kernels[step], 32 * warps, shared_bytes_per_block, out);
 }
 
-// spans: WarpSpan[blocks * warps]; sinks: uint32_t[blocks * warps * 32]. Each warp runs loops * INSTRUCTIONS_PER_LOOP
-// instructions.
+// spans: WarpSpan[blocks * warps]; sinks: uint32_t[blocks * warps * 32]. instructions_resources must have been called
+// for this kernel and shared size. Each warp runs loops * INSTRUCTIONS_PER_LOOP instructions.
 int instructions_launch(int index, int step, int blocks, int warps, int shared_bytes_per_block, int loops,
                         const void* image, const void* offsets, void* spans, void* sinks, void* stream) {
   void* arguments[] = {&image, &offsets, &loops, &spans, &sinks};

@@ -55,7 +55,7 @@ LAYOUT_FN int b_offset(BLayout b_layout, bool swizzle, int k, int n) {
 }
 
 // The fragment map of mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type"):
-// register r of a lane holds the element returned here and its neighbour in k.
+// register r of a lane holds the element returned here and, of A and B, its neighbour in k.
 LAYOUT_FN Coord a_fragment(int lane, int reg) { return {lane / 4 + 8 * (reg & 1), 2 * (lane % 4) + 8 * (reg >> 1)}; }
 LAYOUT_FN Coord b_fragment(int lane, int reg) { return {2 * (lane % 4) + 8 * reg, lane / 4}; }
 LAYOUT_FN Coord c_fragment(int lane, int reg) { return {lane / 4 + 8 * (reg >> 1), 2 * (lane % 4) + (reg & 1)}; }

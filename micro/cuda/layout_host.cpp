@@ -4,6 +4,7 @@
 namespace {
 layout::ReadMode mode_of(int mode) { return static_cast<layout::ReadMode>(mode); }
 layout::BLayout layout_of(int b_layout) { return static_cast<layout::BLayout>(b_layout); }
+void put(int* out, layout::Coord c) { out[0] = c.row, out[1] = c.col; }
 }  // namespace
 
 extern "C" {
@@ -39,37 +40,22 @@ void layout_b_load_offsets(int mode, int b_layout, int swizzle, int k0, int n0, 
     out[lane] = layout::b_load_offset(mode_of(mode), layout_of(b_layout), swizzle, k0, n0, load, lane);
 }
 
-// out[32][2]: (row, column) of the first of the two elements that register `reg` of a lane holds.
+// out[32][2]: (row, column) of the element, of A and B the first of two, that register `reg` of a lane holds.
 void layout_a_fragment(int reg, int* out) {
-  for (int lane = 0; lane < 32; ++lane) {
-    const layout::Coord c = layout::a_fragment(lane, reg);
-    out[2 * lane] = c.row, out[2 * lane + 1] = c.col;
-  }
+  for (int lane = 0; lane < 32; ++lane) put(out + 2 * lane, layout::a_fragment(lane, reg));
 }
 void layout_b_fragment(int reg, int* out) {
-  for (int lane = 0; lane < 32; ++lane) {
-    const layout::Coord c = layout::b_fragment(lane, reg);
-    out[2 * lane] = c.row, out[2 * lane + 1] = c.col;
-  }
+  for (int lane = 0; lane < 32; ++lane) put(out + 2 * lane, layout::b_fragment(lane, reg));
 }
 void layout_c_fragment(int reg, int* out) {
-  for (int lane = 0; lane < 32; ++lane) {
-    const layout::Coord c = layout::c_fragment(lane, reg);
-    out[2 * lane] = c.row, out[2 * lane + 1] = c.col;
-  }
+  for (int lane = 0; lane < 32; ++lane) put(out + 2 * lane, layout::c_fragment(lane, reg));
 }
 
 int layout_a_chunk_offset(int swizzle, int chunk) { return layout::a_chunk_offset(swizzle, chunk); }
 int layout_b_chunk_offset(int b_layout, int swizzle, int chunk) {
   return layout::b_chunk_offset(layout_of(b_layout), swizzle, chunk);
 }
-void layout_a_chunk(int chunk, int* out) {
-  const layout::Coord c = layout::a_chunk(chunk);
-  out[0] = c.row, out[1] = c.col;
-}
-void layout_b_chunk(int b_layout, int chunk, int* out) {
-  const layout::Coord c = layout::b_chunk(layout_of(b_layout), chunk);
-  out[0] = c.row, out[1] = c.col;
-}
+void layout_a_chunk(int chunk, int* out) { put(out, layout::a_chunk(chunk)); }
+void layout_b_chunk(int b_layout, int chunk, int* out) { put(out, layout::b_chunk(layout_of(b_layout), chunk)); }
 
 }  // extern "C"

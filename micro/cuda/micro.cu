@@ -7,7 +7,10 @@
 // verified.
 #include <cuda_runtime.h>
 
+#include "fragments.cuh"
 #include "read_path.cuh"
+#include "resources.cuh"
+#include "span.cuh"
 
 namespace {
 
@@ -20,41 +23,15 @@ constexpr int KSTEPS_PER_LOOP = STAGES * layout::K_STEPS;
 
 enum Work { load_only = 0, load_mma = 1, mma_only = 2 };
 
-struct WarpSpan {
-  uint64_t start_clock, end_clock, start_ns, end_ns;
-  uint32_t sm, pad;
-};
-
-struct Fragments {
-  uint32_t a[layout::M_FRAGMENTS][4], b[layout::N_FRAGMENTS][2];
-};
-
-template <typename Path>
-__device__ __forceinline__ void load_fragments(Fragments& f, const Path& path, int stage_bytes, int kstep) {
-#pragma unroll
-  for (int m = 0; m < layout::M_FRAGMENTS; ++m) path.load_a(f.a[m], stage_bytes, kstep, m);
-#pragma unroll
-  for (int n = 0; n < layout::N_FRAGMENTS; ++n) path.load_b(f.b[n], stage_bytes, kstep, n);
-}
-
 __device__ __forceinline__ uint32_t fold(const Fragments& f) {
   uint32_t sink = 0;
 #pragma unroll
   for (int m = 0; m < layout::M_FRAGMENTS; ++m)
 #pragma unroll
-    for (int r = 0; r < 4; ++r) sink ^= f.a[m][r];
+    for (int r = 0; r < layout::A_REGISTERS; ++r) sink ^= f.a[m][r];
 #pragma unroll
   for (int n = 0; n < layout::N_FRAGMENTS; ++n) sink ^= f.b[n][0] ^ f.b[n][1];
   return sink;
-}
-
-using Accumulators = float[layout::M_FRAGMENTS][layout::N_FRAGMENTS][4];
-
-__device__ __forceinline__ void mma_all(Accumulators& acc, const Fragments& f) {
-#pragma unroll
-  for (int m = 0; m < layout::M_FRAGMENTS; ++m)
-#pragma unroll
-    for (int n = 0; n < layout::N_FRAGMENTS; ++n) ptx::mma_m16n8k16<__nv_bfloat16>(acc[m][n], f.a[m], f.b[n]);
 }
 
 __device__ __forceinline__ uint32_t fold(const Accumulators& acc) {
@@ -64,7 +41,8 @@ __device__ __forceinline__ uint32_t fold(const Accumulators& acc) {
 #pragma unroll
     for (int n = 0; n < layout::N_FRAGMENTS; ++n)
 #pragma unroll
-      for (int r = 0; r < 4; ++r) sink ^= __float_as_uint(acc[m][n][r]) + 4 * (n + layout::N_FRAGMENTS * m) + r;
+      for (int r = 0; r < layout::C_REGISTERS; ++r)
+        sink ^= __float_as_uint(acc[m][n][r]) + layout::C_REGISTERS * (n + layout::N_FRAGMENTS * m) + r;
   return sink;
 }
 
@@ -103,8 +81,7 @@ __global__ void __launch_bounds__(layout::THREADS, 2)
   __syncthreads();
 
   WarpSpan span;
-  span.start_ns = ptx::globaltimer_ns();
-  span.start_clock = ptx::clock64();
+  span.begin();
 #pragma unroll 1
   for (int loop = 0; loop < loops; ++loop) {
     // `asm volatile` binds the front end only: ptxas knows that nobody writes the ring and lifts plain ld.shared out of
@@ -117,21 +94,12 @@ __global__ void __launch_bounds__(layout::THREADS, 2)
       if constexpr (WORK == load_only) {
         sink ^= fold(f);
       } else {
-        mma_all(acc, f);
+        multiply<__nv_bfloat16>(acc, f);
       }
     }
   }
   if constexpr (WORK != load_only) sink = fold(acc);
-  // The vote needs every lane's sink, so the end clock is read after the last load or mma has delivered.
-  unsigned vote;
-  asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
-               : "=r"(vote)
-               : "r"(sink)
-               : "memory");
-  span.end_clock = ptx::clock64();
-  span.end_ns = ptx::globaltimer_ns();
-  span.sm = ptx::sm_id();
-  span.pad = vote;
+  span.finish(sink);
   if (lane == 0) spans[blockIdx.x * layout::WARPS + warp] = span;
   sinks[blockIdx.x * layout::THREADS + threadIdx.x] = sink;
 }
@@ -184,9 +152,6 @@ struct MicroVariant {
   const char* name;
   int read_mode, b_layout, swizzle;
 };
-struct MicroResources {
-  int registers, local_bytes, static_shared_bytes, resident_blocks;
-};
 
 int micro_variant_count() { return variant_count; }
 MicroVariant micro_variant(int index) {
@@ -196,20 +161,8 @@ MicroVariant micro_variant(int index) {
 int micro_stages() { return STAGES; }
 const char* micro_error_string(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 
-// Registers, local memory (spills) and resident blocks per SM at this dynamic shared memory.
-int micro_resources(int index, int work, int shared_bytes_per_block, MicroResources* out) {
-  const void* kernel = variants[index].kernels[work];
-  cudaFuncAttributes attributes;
-  cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
-  if (error == cudaSuccess)
-    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes_per_block);
-  if (error == cudaSuccess)
-    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&out->resident_blocks, kernel, layout::THREADS,
-                                                          shared_bytes_per_block);
-  out->registers = attributes.numRegs;
-  out->local_bytes = static_cast<int>(attributes.localSizeBytes);
-  out->static_shared_bytes = static_cast<int>(attributes.sharedSizeBytes);
-  return error;
+int micro_resources(int index, int work, int shared_bytes_per_block, KernelResources* out) {
+  return prepare_kernel(variants[index].kernels[work], layout::THREADS, shared_bytes_per_block, out);
 }
 
 // spans: WarpSpan[blocks * WARPS]; sinks: uint32_t[blocks * THREADS]. micro_resources must have been called for this

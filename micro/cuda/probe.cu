@@ -15,8 +15,6 @@ struct Stamp {
   uint32_t sm, pad;
 };
 
-extern __shared__ unsigned char reserve[];
-
 __global__ void probe_kernel(Stamp* stamps) {
   if (threadIdx.x != 0) return;
   Stamp stamp;

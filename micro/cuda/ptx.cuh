@@ -1,8 +1,10 @@
 // One wrapper an instruction, so that what a kernel says is what the machine runs.
 //
-// Loads are `asm volatile`: the compiler can neither merge two b32 loads into one b64 nor drop one whose value it
-// thinks it knows. Shared-memory addresses are 32-bit offsets of the shared window. The trap: volatile keeps these in
-// order among themselves, so the order in the source is the order of issue that a reader should expect.
+// Loads are `asm volatile`: the front end can neither merge two b32 loads into one b64 nor drop one whose value it
+// thinks it knows. Stores, copies and clocks clobber "memory" besides. Loads do not: they write nothing, and what they
+// read was written by such a store or copy, behind which volatile alone keeps them. Shared-memory addresses are 32-bit
+// offsets of the shared window. The trap: all this binds the front end. ptxas still reorders loads, lifts them out of
+// loops and drops what nobody uses, so the tests read the machine code.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -26,10 +28,7 @@ __device__ __forceinline__ uint32_t ld_shared_b32(uint32_t address) {
 }
 __device__ __forceinline__ uint4 ld_shared_16(uint32_t address) {
   uint4 v;
-  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "r"(address)
-               : "memory");
+  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address));
   return v;
 }
 __device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], uint32_t address) {
@@ -100,6 +99,17 @@ __device__ __forceinline__ uint32_t opaque(uint32_t value) {
                : "=r"(same)
                : "r"(value));
   return same;
+}
+
+// The lanes of the warp whose value is not zero, one bit each: nothing behind it starts before every lane has its
+// value.
+__device__ __forceinline__ uint32_t ballot_nonzero(uint32_t value) {
+  uint32_t lanes;
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
+               : "=r"(lanes)
+               : "r"(value)
+               : "memory");
+  return lanes;
 }
 
 __device__ __forceinline__ uint64_t clock64() {

@@ -13,7 +13,7 @@
 #include "layout.cuh"
 #include "ptx.cuh"
 
-// The variants: name, how fragments are read, how B lies in shared memory. micro.cu and gemm.cu expand this one list.
+// The variants: name, how fragments are read, how B lies in shared memory. micro.cu and kernels.cuh expand this list.
 #define SMEM_VARIANTS(X)       \
   X(A1, ld_shared, natural)    \
   X(A2, ld_shared, transposed) \
@@ -35,8 +35,6 @@ struct ReadPath {
   uint32_t b_base[B_ROWS][B_PARTS];
 
   static LAYOUT_FN int a_first_load(int part) { return 2 * part; }
-  // Natural: part = parity of k. Transposed: part = register.
-  static LAYOUT_FN int b_first_load(int part) { return part; }
 
   static LAYOUT_FN int a_offset_of(int warp_m, int kstep, int m, int load, int lane) {
     return layout::a_load_offset(MODE, SWIZZLE, warp_m * layout::WARP_M + m * layout::MMA_M, kstep * layout::MMA_K,
@@ -51,10 +49,10 @@ struct ReadPath {
     return a_offset_of(0, kstep, m, load, 0) - a_offset_of(0, kstep, 0, a_first_load(load / 2), 0);
   }
   static LAYOUT_FN int b_base_row(int kstep, int n) { return NATURAL ? n : kstep; }
+  // A part's first load has the part's number. Natural: the parity of k. Transposed: the register.
   static LAYOUT_FN int b_base_part(int load) { return NATURAL ? load % 2 : load; }
   static LAYOUT_FN int b_base_offset(int warp_n, int row, int part, int lane) {
-    return NATURAL ? b_offset_of(warp_n, 0, row, b_first_load(part), lane)
-                   : b_offset_of(warp_n, row, 0, b_first_load(part), lane);
+    return NATURAL ? b_offset_of(warp_n, 0, row, part, lane) : b_offset_of(warp_n, row, 0, part, lane);
   }
   static LAYOUT_FN int b_step(int kstep, int n, int load) {
     return b_offset_of(0, kstep, n, load, 0) - b_base_offset(0, b_base_row(kstep, n), b_base_part(load), 0);
@@ -94,18 +92,18 @@ struct ReadPath {
   }
 
   // Fragment m of A for the k-step, from the stage that starts stage_bytes after stage 0.
-  __device__ __forceinline__ void load_a(uint32_t (&r)[4], int stage_bytes, int kstep, int m) const {
+  __device__ __forceinline__ void load_a(uint32_t (&r)[layout::A_REGISTERS], int stage_bytes, int kstep, int m) const {
     if constexpr (LDMATRIX) {
       ptx::ldmatrix_x4(r, a_base[kstep][0] + stage_bytes + a_step(kstep, m, 0));
     } else {
 #pragma unroll
-      for (int load = 0; load < 4; ++load)
+      for (int load = 0; load < layout::A_REGISTERS; ++load)
         r[load] = ptx::ld_shared_b32(a_base[kstep][load / 2] + stage_bytes + a_step(kstep, m, load));
     }
   }
 
   // Fragment n of B for the k-step.
-  __device__ __forceinline__ void load_b(uint32_t (&r)[2], int stage_bytes, int kstep, int n) const {
+  __device__ __forceinline__ void load_b(uint32_t (&r)[layout::B_REGISTERS], int stage_bytes, int kstep, int n) const {
     const auto address = [&](int load) {
       return b_base[b_base_row(kstep, n)][b_base_part(load)] + stage_bytes + b_step(kstep, n, load);
     };
@@ -115,14 +113,14 @@ struct ReadPath {
       ptx::ldmatrix_x2(r, address(0));
     } else if constexpr (NATURAL) {
 #pragma unroll
-      for (int reg = 0; reg < 2; ++reg) {
+      for (int reg = 0; reg < layout::B_REGISTERS; ++reg) {
         const uint16_t even = ptx::ld_shared_b16(address(2 * reg));
         const uint16_t odd = ptx::ld_shared_b16(address(2 * reg + 1));
         r[reg] = ptx::pack_b16(even, odd);
       }
     } else {
 #pragma unroll
-      for (int reg = 0; reg < 2; ++reg) r[reg] = ptx::ld_shared_b32(address(reg));
+      for (int reg = 0; reg < layout::B_REGISTERS; ++reg) r[reg] = ptx::ld_shared_b32(address(reg));
     }
   }
 };
