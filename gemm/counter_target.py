@@ -29,11 +29,9 @@ def launch_all(kernels: Sequence[Kernel], shape: tuple[int, int, int], device: i
     import torch
 
     from gemm.check import gate
-    from gemm.library import CUDA_DIR, INCLUDE_DIRS, GemmLibrary, build_gemm, source_hash
+    from gemm.library import GemmLibrary, build_gemm, hashed_sources, source_hash
     from gemm.operands import make_operands
-    from micro.build import kernel_sources
     from micro.device import describe_device
-    from stats.provenance import relative_sources
 
     described, _ = describe_device(device)
     built = build_gemm(kernels, [described.arch])
@@ -68,7 +66,7 @@ def launch_all(kernels: Sequence[Kernel], shape: tuple[int, int, int], device: i
         device=described,
         software=software,
         source_hash=source_hash(),
-        sources=relative_sources(kernel_sources([CUDA_DIR / "gemm.cu"], INCLUDE_DIRS)),
+        sources=hashed_sources(),
         build_flags=list(built.flags),
         launches=launches,
     )

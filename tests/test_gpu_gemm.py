@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from gpu_stand_in import SMS, Gpu, stand_in_gpu
 
+from micro.build import NVCC_FLAGS
 from stats.errors import BenchError, UserError
+from stats.provenance import todays_hash
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
@@ -169,6 +171,7 @@ def test_what_ncu_counts_of_the_gemm(gpu: Gpu, tmp_path: Path, capsys: Any) -> N
     found = json.loads(facts.read_text())
     assert [launch["arm"] for launch in found["launches"]] == ["A1", "A1/noswz", "A3", "A3/noswz"]
     assert {launch["blocks"] for launch in found["launches"]} == {2}
+    assert todays_hash(found["sources"], NVCC_FLAGS) == found["source_hash"]
     gpu.faults.wrong_read = True
     assert main(["--shape", "128x128x32"]) == 1
     assert capsys.readouterr().err.startswith("counter target: correctness gate: A1 at 128x128x32")

@@ -1,8 +1,7 @@
 // The C face of the library: the table of kernels, what a kernel uses, and its launch.
 //
 // No torch: data pointers and a stream come in, an error code goes out. Whoever calls has checked shapes and pointers.
-// The trap: a kernel with more than 48 KB of dynamic shared memory launches only after the opt-in that gemm_resources
-// sets.
+// The trap: a kernel with more than 48 KB of dynamic shared memory launches only after gemm_resources has opted in.
 #include <vector>
 
 #include "kernels.cuh"

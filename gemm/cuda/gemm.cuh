@@ -1,5 +1,4 @@
-// C = A * B on the read paths of micro/cuda/read_path.cuh: one kernel template, everything but the read path held
-// equal.
+// C = A * B on the read paths of micro/cuda/read_path.cuh: one kernel template, all but the read path held equal.
 //
 // Block tile 128 x 128 x 32, 8 warps as 2 x 4, a ring of STAGES tiles. Per tile: wait for the group that carries it,
 // barrier, start the load that reuses the stage just freed, multiply. The tile loop is unrolled by STAGES, so a stage
@@ -13,8 +12,7 @@
 #include "read_path.cuh"
 #include "tile_source.cuh"
 
-// plain: load the fragments of a k-step, then multiply. pipelined: the fragments of the next k-step arrive under the
-// mma.
+// plain: load the fragments of a k-step, then multiply. pipelined: those of the next k-step arrive under the mma.
 enum class Schedule { plain = 0, pipelined = 1 };
 // counted: STAGES - 2 groups stay in flight. all: wait_group<0>, the mistake whose price is one of the questions.
 enum class Wait { counted = 0, all = 1 };
@@ -87,8 +85,7 @@ __device__ __forceinline__ void multiply_plain(Accumulators& acc, const Path& pa
     for (int stage = 0; stage < STAGES; ++stage) {
       const int tile = first + stage;
       if (tile >= tiles) break;
-      // The barrier says both that every thread's part of this tile is there and that nobody still reads the freed
-      // stage.
+      // The barrier says that every thread's part of this tile is there, and that nobody still reads the freed stage.
       source.template wait<PENDING>();
       __syncthreads();
       const int freed_bytes = (stage + STAGES - 1) % STAGES * layout::STAGE_BYTES;
@@ -102,8 +99,7 @@ __device__ __forceinline__ void multiply_plain(Accumulators& acc, const Path& pa
 }
 
 // A rolls: fragment m of the next k-step is loaded into the registers that the four mma of row m have just read. B,
-// which every row reads, has two sets. The tile's barrier sits before its last k-step, when all its fragments are in
-// registers.
+// which every row reads, has two sets. The tile's barrier sits before its last k-step, which is in registers by then.
 template <typename T, int STAGES, int PENDING, typename Path, typename Source>
 __device__ __forceinline__ void multiply_pipelined(Accumulators& acc, const Path& path, Source& source, int tiles) {
   uint32_t a[layout::M_FRAGMENTS][layout::A_REGISTERS], b[2][layout::N_FRAGMENTS][layout::B_REGISTERS];

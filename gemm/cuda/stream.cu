@@ -143,8 +143,7 @@ int stream_launch(int index, int blocks, int dynamic_bytes, const void* a, const
                           static_cast<cudaStream_t>(stream));
 }
 
-// Does a launch with so much dynamic shared memory succeed, without the opt-in attribute and with it? An error is
-// cleared.
+// Does a launch with so much dynamic shared memory succeed, without the opt-in and with it? An error is cleared.
 int stream_opt_in(int dynamic_bytes, int opt_in, void* stream) {
   const void* kernel = reinterpret_cast<const void*>(opt_in ? empty_kernel_with_opt_in : empty_kernel);
   cudaError_t error = cudaSuccess;

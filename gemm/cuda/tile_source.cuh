@@ -3,8 +3,7 @@
 // A thread moves two 16-byte chunks of A and two of B per tile. `cp_async` leaves the copy to the hardware and groups
 // it; `ld_global` takes the bytes through registers, so its loads are issued before the mma of a tile and its stores
 // after them. What depends on the thread is computed once; per tile only the global pointers advance. The trap: the
-// second chunk's distance in shared memory is a constant only while it leaves the swizzle's row bits alone, which is
-// asserted.
+// second chunk's distance in shared memory is constant only while it leaves the swizzle's row bits alone: asserted.
 #pragma once
 #include "layout.cuh"
 #include "ptx.cuh"
@@ -58,8 +57,7 @@ struct TileSource {
     b_shared = ptx::opaque(ring + layout::A_TILE_BYTES + layout::b_chunk_offset(B_LAYOUT, SWIZZLE, thread));
   }
 
-  // Chunk i of this thread lies whole rows below chunk 0. A pointer per chunk would cost registers that A1 does not
-  // have.
+  // Chunk i of this thread lies whole rows below chunk 0. A pointer per chunk would cost registers that A1 lacks.
   __device__ __forceinline__ const T* a_chunk(int i) const {
     return a + static_cast<int64_t>(layout::a_chunk(i * layout::THREADS).row) * k;
   }
@@ -97,8 +95,7 @@ struct TileSource {
     }
   }
 
-  // Groups are counted: every tile commits one, an empty one past the end, so that wait<N> means the same in every
-  // turn.
+  // Groups are counted: every tile commits one, past the end an empty one, so that wait<N> always means the same.
   static __device__ __forceinline__ void commit() {
     if constexpr (LOAD == LoadMode::cp_async) ptx::cp_async_commit();
   }

@@ -3,8 +3,7 @@
 // One block holds a ring of three stages of tiles, filled once; the loop then runs the k-steps of a GEMM's main loop
 // with no global memory in it. Every warp writes its start and end clock, keyed by the SM it ran on: the caller takes
 // last end minus first start per SM. The traps: a per-warp span is not the SM's (warps start apart); an xor over an
-// even number of equal passes is zero, so the loop count is odd and the sink of the timed kernel itself can be
-// verified.
+// even number of equal passes is zero, so the loop count is odd, and the sink of the timed kernel itself is verified.
 #include <cuda_runtime.h>
 
 #include "fragments.cuh"

@@ -101,8 +101,7 @@ __device__ __forceinline__ uint32_t opaque(uint32_t value) {
   return same;
 }
 
-// The lanes of the warp whose value is not zero, one bit each: nothing behind it starts before every lane has its
-// value.
+// Lanes of the warp whose value is not zero, a bit each: what comes after starts when every lane has its value.
 __device__ __forceinline__ uint32_t ballot_nonzero(uint32_t value) {
   uint32_t lanes;
   asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
