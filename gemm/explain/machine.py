@@ -19,6 +19,23 @@ __all__ = ["MACHINES", "Machine", "Policy", "machine"]
 Policy = Literal["greedy_youngest", "greedy_oldest", "round_robin", "oldest"]
 SUB_PARTITIONS = 4
 FMA_PER_MMA = 16 * 8 * 16
+_SAME_AS = {"global": "copy"}
+
+
+@dataclass(frozen=True)
+class PerKind:
+    """Cycles for each kind of instruction; ``global`` counts as a copy."""
+
+    load: float
+    blank: float
+    store: float
+    copy: float
+    commit: float
+
+    def of(self, kind: str) -> float:
+        """The cycles of one instruction."""
+        cycles: float = getattr(self, _SAME_AS.get(kind, kind))
+        return cycles
 
 
 @dataclass(frozen=True)
@@ -33,13 +50,15 @@ class Machine:
     l2_bytes_per_clk: float  # per SM, with every SM reading
     clock_mhz: float  # boost clock, only to turn times into cycles
     sm_count: int
-    load_interval_cycles: float = 4  # one memory instruction per sub-partition: 8 load/store lanes of 32
-    mma_operand_cycles: float = 4  # of a sub-partition's operand reads, which memory instructions need too
-    load_operand_cycles: float = 1
+    queue_cycles: PerKind = PerKind(load=4, blank=4, store=4, copy=8, commit=8)  # until the next leaves the queue
+    mma_operand_cycles: float = 4  # after an mma's issue, in which no memory instruction leaves its queue
+    operand_reads: PerKind = PerKind(load=1, blank=0.4, store=3, copy=4, commit=0.3)  # each delays mma by a cycle
+    alu_operand_cycles: float = 0.5
     wavefronts_per_cycle: float = 1  # of the SM's port
-    lines_per_cycle: float = 1  # 128-byte lines that the SM's address stage takes
-    stage_depth: int = 4  # accesses between two stages of the SM
-    queue_depth: int = 8  # memory instructions a sub-partition holds between issue and address unit
+    port_depth: int = 4  # accesses that wait for the port
+    line_cycles: float = 1  # of the SM's way to L2, for each 128-byte line that a copy touches
+    copy_depth: int = 4  # copies that wait for it
+    queue_depth: int = 8  # memory instructions that a sub-partition holds
     alu_interval_cycles: float = 2  # 16 lanes per sub-partition
     barrier_cycles: float = 20  # last arrival to the first issue after it
     other_latency_cycles: float = 30  # constant loads and the like
@@ -61,14 +80,10 @@ _OPERANDS = "whole cycles with the least worst error on load+mma of the four var
 # Lines are counted (ncu's tag requests on H200 agree with the addresses); that one takes a cycle is not.
 _LINES = "assumed; the stage is here because plain GEMMs on H200 came out 12 to 22 % too fast without it"
 _STRUCTURE = {
-    "load_interval_cycles": "8 load/store lanes per sub-partition (A100 and H100 whitepapers)",
     "queue_depth": "assumed",
     "alu_interval_cycles": "16 integer lanes per sub-partition (CUDA C++ Programming Guide, throughput table)",
     "mma_operand_cycles": _OPERANDS,
-    "load_operand_cycles": _OPERANDS,
     "wavefronts_per_cycle": "128 bytes per clock (CUDA C++ Programming Guide, shared memory)",
-    "lines_per_cycle": _LINES,
-    "stage_depth": "assumed",
     "barrier_cycles": "assumed",
     "other_latency_cycles": "assumed",
     "policy": "greedy, then youngest (Huerta et al. 2025, arXiv 2503.20481)",

@@ -14,7 +14,7 @@ from typing import Any
 
 from gemm.explain.evidence import Evidence, warp_ksteps_per_sm
 from gemm.explain.figures import machine_for
-from gemm.explain.kernels import WORKS, copy_lines, gemm_program, micro_program
+from gemm.explain.kernels import WORKS, gemm_program, micro_program
 from gemm.explain.machine import Machine
 from gemm.explain.simulate import Simulation, simulate
 from gemm.variants import Kernel
@@ -64,10 +64,6 @@ def simulate_gemm(
     ``copies_of``: with the lines that the copies of this variant touch, instead of its own.
     """
     program = gemm_program(kernel, machine.arch)
-    if copies_of is not None:
-        lines = copy_lines(VARIANTS[copies_of])
-        ops = (replace(op, lines=lines) if op.kind in ("copy", "global") else op for op in program.ops)
-        program = replace(program, ops=tuple(ops))
     chosen = START_CYCLES[: starts if blocks > 1 else 1]
     return tuple(simulate(program, machine, blocks=blocks, stagger_cycles=start) for start in chosen)
 

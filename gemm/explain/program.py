@@ -25,7 +25,7 @@ SCOREBOARDS = 6
 _NONE = 7
 
 OpKind = Literal[
-    "plain", "alu", "fma", "uniform", "mma", "load", "store", "copy", "global", "commit", "wait", "barrier", "other"
+    "plain", "alu", "fma", "uniform", "mma", "load", "blank", "store", "copy", "global", "commit", "wait", "barrier", "other"
 ]
 
 _ALU = {
@@ -79,8 +79,8 @@ def decode_control(upper_word: int) -> Control:
 class Op:
     """One instruction as the simulator sees it.
 
-    ``wavefronts`` of shared-memory traffic (loads, stores, copies); ``argument``: groups that a wait leaves pending;
-    ``lines``: 128-byte lines of global memory that a copy touches.
+    ``wavefronts`` of shared-memory traffic (loads, stores); ``addresses``: lanes whose address a load reads;
+    ``argument``: groups that a wait leaves pending; ``lines``: 128-byte lines of global memory that a copy touches.
     """
 
     kind: OpKind
@@ -89,6 +89,7 @@ class Op:
     sets_on_read: int | None = None
     waits_for: tuple[int, ...] = ()
     wavefronts: int = 0
+    addresses: int = 32
     argument: int = 0
     lines: float = 0
     text: str = ""
@@ -109,7 +110,7 @@ class Program:
 
     @property
     def wavefronts(self) -> int:
-        """Wavefronts of one pass of one warp, loads, stores and copies together."""
+        """Wavefronts of one pass of one warp, loads and stores together."""
         return sum(op.wavefronts for op in self.ops)
 
 
@@ -157,7 +158,7 @@ def read_cubin(cubin: Path) -> list[tuple[Function, dict[int, Control]]]:
 def _kind(instruction: Instruction) -> OpKind:
     base = instruction.base
     if instruction.guard == "!PT":
-        return "plain"
+        return "blank" if base == "LDS" else "plain"
     if base in ("LDS", "LDSM"):
         return "load"
     if base in ("STS", "STSM"):
@@ -183,6 +184,13 @@ def _kind(instruction: Instruction) -> OpKind:
     return "uniform" if base.startswith("U") else "plain"
 
 
+def _addresses(instruction: Instruction) -> int:
+    """Lanes that give an address: ldmatrix takes 8 a matrix, every other access all 32."""
+    if instruction.base != "LDSM":
+        return 32
+    return 8 * next((int(modifier) for modifier in instruction.modifiers if modifier in ("2", "4")), 1)
+
+
 def _pending(instruction: Instruction) -> int:
     """``DEPBAR.LE SB0, 0x1``: how many groups may still be under way."""
     return int(instruction.operands[1], 16) if len(instruction.operands) > 1 else 0
@@ -194,7 +202,7 @@ def to_ops(
     wavefronts_of: Callable[[Instruction], int],
     copy_lines: float = 0,
 ) -> tuple[Op, ...]:
-    """Instructions of a loop in the order they run, with ``wavefronts_of`` each access to shared memory.
+    """Instructions of a loop in the order they run, with ``wavefronts_of`` each load and store of shared memory.
 
     ``copy_lines``: lines of global memory that a warp-wide copy touches, the mean over the copies of a tile.
     """
@@ -208,7 +216,8 @@ def to_ops(
                 sets_on_result=None if kind == "commit" else bits.sets_on_result,
                 sets_on_read=bits.sets_on_read,
                 waits_for=bits.waits_for,
-                wavefronts=wavefronts_of(instruction) if kind in ("load", "store", "copy") else 0,
+                wavefronts=wavefronts_of(instruction) if kind in ("load", "store") else 0,
+                addresses=_addresses(instruction),
                 argument=_pending(instruction) if kind == "wait" else 0,
                 lines=copy_lines if kind in ("copy", "global") else 0,
                 text=f"{instruction.opcode} {', '.join(instruction.operands)}",

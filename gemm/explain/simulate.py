@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 
 from gemm.explain.machine import SUB_PARTITIONS, Machine
 from gemm.explain.memory import NEVER, Group, Memory, Warp
+from gemm.explain.operands import Operands
 from gemm.explain.program import Op, Program
 
 __all__ = ["Simulation", "simulate"]
 
-_QUEUED = ("load", "store", "copy", "global")
+_QUEUED = ("load", "blank", "store", "copy", "commit", "global")
 _OPERANDS_HELD_CYCLES = 8  # by an instruction outside the memory queue that signals its operands as read
 
 
@@ -56,9 +57,9 @@ class _Sm:
         self.by_smsp = [[w for w in self.warps if w.smsp == s] for s in range(SUB_PARTITIONS)]
         self.last: list[Warp | None] = [None] * SUB_PARTITIONS
         self.wake = [0.0] * SUB_PARTITIONS
-        self.memory = Memory(machine, self.wake)
-        alu, mma = machine.alu_interval_cycles, machine.mma_interval_cycles
-        self.interval = {"alu": alu, "fma": alu, "uniform": 1.0, "mma": mma}
+        self.operands = Operands(machine)
+        self.memory = Memory(machine, self.operands, self.wake)
+        self.interval = {"alu": machine.alu_interval_cycles, "fma": machine.alu_interval_cycles, "uniform": 1.0}
         self.pipe_free = [dict.fromkeys(self.interval, 0.0) for _ in range(SUB_PARTITIONS)]
         self.arrived = [0] * blocks
         self.live = len(self.warps)
@@ -81,9 +82,11 @@ class _Sm:
         if kind in self.interval:
             free = self.pipe_free[warp.smsp][kind]
             if free > when:
-                when, why = free, "tensor" if kind == "mma" else "pipe"
-            if kind == "mma" and self.memory.operands_free[warp.smsp] > when:
-                when, why = self.memory.operands_free[warp.smsp], "operands"
+                when, why = free, "pipe"
+        elif kind == "mma":
+            free = self.operands.mma_at(warp.smsp)
+            if free > when:
+                when, why = free, "tensor"
         elif kind in _QUEUED:
             if self.memory.full(warp.smsp):
                 return NEVER, "queue"
@@ -102,6 +105,9 @@ class _Sm:
         kind = op.kind
         self.issued += 1
         warp.ready = now + max(1, op.stall_cycles)
+        if kind == "commit":
+            warp.groups.append(warp.open_group or Group())
+            warp.open_group = None
         if kind in _QUEUED:
             self.memory.enqueue(warp, op)
         else:
@@ -120,14 +126,12 @@ class _Sm:
         kind = op.kind
         if kind in self.interval:
             pipes = self.pipe_free[warp.smsp]
-            # Issue is in whole cycles; the fraction of an interval is owed to the next.
             pipes[kind] = (pipes[kind] if pipes[kind] > now - 1 else now) + self.interval[kind]
-            if kind == "mma":
-                self.tensor_cycles += self.interval[kind]
-                self.memory.operands_free[warp.smsp] = now + self.m.mma_operand_cycles
-        elif kind == "commit":
-            warp.groups.append(warp.open_group or Group())
-            warp.open_group = None
+            if kind != "uniform":
+                self.operands.alu(warp.smsp, now)
+        elif kind == "mma":
+            self.operands.mma(warp.smsp, now)
+            self.tensor_cycles += self.m.mma_interval_cycles
         elif kind == "barrier":
             warp.parked = True
             self.arrived[warp.block] += 1

@@ -1,0 +1,55 @@
+"""Who reads registers when: mma back to back leave the register file little room, and everything else costs them time.
+
+Measured by ``micro-bench contention``: while mma follow each other without a gap, every load that joins them takes
+about a cycle of the sub-partition, an ALU instruction half of one, a store or a copy several, and a memory instruction
+does not start in the first cycles of an mma. The trap: with gaps between the mma the same instructions cost nothing,
+so these are delays of a busy tensor pipe and no cost per instruction.
+"""
+
+from __future__ import annotations
+
+from gemm.explain.machine import SUB_PARTITIONS, Machine
+from gemm.explain.program import Op
+
+__all__ = ["Operands"]
+
+_ADDRESSES = 32
+
+
+class Operands:
+    """Tensor pipe and operand reads of the four sub-partitions; times in cycles."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.m = machine
+        self.tensor_free = [0.0] * SUB_PARTITIONS  # the next mma may issue
+        self.memory_free = [0.0] * SUB_PARTITIONS  # a memory instruction may read an operand
+        self.owed = [0] * SUB_PARTITIONS  # reads that the instruction at the head of the queue has made
+
+    def mma_at(self, smsp: int) -> float:
+        """When the next mma can be issued."""
+        return max(self.tensor_free[smsp], self.memory_free[smsp])
+
+    def mma(self, smsp: int, now: float) -> None:
+        """An mma is issued. Issue is in whole cycles; the fraction of an interval is owed to the next."""
+        free = self.tensor_free[smsp]
+        self.tensor_free[smsp] = (free if free > now - 1 else now) + self.m.mma_interval_cycles
+        self.memory_free[smsp] = now + self.m.mma_operand_cycles
+
+    def _delay(self, smsp: int, cycles: float, now: float) -> None:
+        if self.tensor_free[smsp] > now:
+            self.tensor_free[smsp] += cycles
+
+    def alu(self, smsp: int, now: float) -> None:
+        """An ALU or FMA instruction is issued: a busy tensor pipe waits for its operands."""
+        self._delay(smsp, self.m.alu_operand_cycles, now)
+
+    def read(self, smsp: int, op: Op, now: float) -> bool:
+        """The head of the memory queue reads one operand; True when that was its last."""
+        needs = self.m.operand_reads.of(op.kind)
+        self._delay(smsp, op.addresses / _ADDRESSES if op.kind == "load" else min(needs, 1.0), now)
+        self.memory_free[smsp] = max(self.memory_free[smsp], now + 1)
+        self.owed[smsp] += 1
+        if self.owed[smsp] < needs:
+            return False
+        self.owed[smsp] = 0
+        return True
