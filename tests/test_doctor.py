@@ -16,29 +16,13 @@ from typing import Any
 
 import pynvml
 import pytest
-from doctor_stand_ins import NOT_SUPPORTED, UUIDS, MachineNvml, build_libcuda, healthy
+from doctor_stand_ins import NOT_SUPPORTED, UUIDS, MachineNvml, healthy, of
 
 from micro.doctor import diagnose, exit_status, findings_json, findings_text
 from micro.doctor_probes import Finding
 from stats.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-@pytest.fixture(scope="module")
-def libcuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_libcuda(tmp_path_factory.mktemp("libcuda"))
-
-
-@pytest.fixture(autouse=True)
-def _every_device_visible(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-
-
-def of(findings: list[Finding], topic: str, text: str = "") -> Finding:
-    """The one finding of a topic that holds a text."""
-    (found,) = [each for each in findings if each.topic == topic and text in each.detail]
-    return found
 
 
 def test_nothing_is_wrong_with_a_healthy_machine(tmp_path: Path, libcuda: Path) -> None:
