@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -80,3 +81,9 @@ def make_record(
                     )
                 )
     return record
+
+
+def changed(record: Record, change: Callable[[CellRow], CellRow | None]) -> Record:
+    """``record`` with every cell as ``change`` makes it; a cell that it makes None is gone."""
+    cells = [change(cell) for cell in record.cells]
+    return replace(record, cells=[cell for cell in cells if cell is not None])
