@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stats.records import ArmInfo, CellRow, ClockState, Header, ProcessRow, RecordWriter, SkipRow
+from stats.records import ArmInfo, CellRow, ClockState, Device, Header, ProcessRow, RecordWriter, SkipRow
+
+H200 = Device(name="NVIDIA H200", uuid="GPU-1", compute_capability="9.0", sm_count=132)
 
 
-def header(**changes: Any) -> Header:
+def header(
+    arms: Sequence[str | ArmInfo] = ("A", ArmInfo(name="B", static={"registers": 40})), **changes: Any
+) -> Header:
+    """A header over ``arms``: the twin is the one named so; its original, or else the last arm, is the reference."""
+    infos = [ArmInfo(name=arm) if isinstance(arm, str) else arm for arm in arms]
+    names = [arm.name for arm in infos]
+    twin = next((name for name in names if name.endswith(".twin")), None)
+    reference = (twin or names[-1]).removesuffix(".twin")
     fields: dict[str, Any] = {
         "tool": "test",
-        "created_utc": "2025-01-01T00:00:00+00:00",
+        "created_utc": "2026-01-01T00:00:00+00:00",
         "run_id": "run",
         "seed": 1,
-        "clocks": ClockState(requested="auto", effective="monitor", label="monitor"),
-        "arms": [ArmInfo(name="A"), ArmInfo(name="B", static={"registers": 40})],
-        "reference": "A",
-        "comparisons": [("A", "B")],
+        "clocks": ClockState(requested="auto", effective="monitor", label="monitored, not locked"),
+        "arms": infos,
+        "reference": reference,
+        "twin": twin,
+        "comparisons": [(name, reference) for name in names if name not in (reference, twin)],
         "processes": 2,
         "blocks": 2,
     }
