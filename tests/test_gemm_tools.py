@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from gemm.cli import app
 from gemm.tool_comparison import fresh_process, read_tools_record, record_text, run_tools, tools_text
 from gemm.tool_design import DO_BENCH, NVBENCH, OURS, Design, Measured, Pair, design_from, draw_pairs, with_truth
 from gemm.tool_rows import regrouped
@@ -224,6 +226,26 @@ def test_bad_input_is_one_line_and_status_2(arguments: list[str], says: str) -> 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert says in done.stderr
+
+
+def test_the_command_writes_the_record_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "made" / "tools.json"
+    started: list[Design] = []
+
+    def run(design: Design, *, device: int, note: Callable[[str], None]) -> dict[str, Any]:
+        started.append(design)
+        return run_tools(design, device=device, worker=worker(), note=note)
+
+    monkeypatch.setattr("gemm.tool_comparison.run_tools", run)
+    monkeypatch.setattr("gemm.campaign_cli.need_gpu", lambda what, device: None)
+    asked = ["tools", "--processes", "2", "--effects", "1,5", "--aa", "4", "--format", "json", "--out", str(out)]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0
+    assert (started[0].processes, started[0].aa, started[0].effects_percent) == (2, 4, (1.0, 5.0))
+    assert done.stdout == tools_text(read_tools_record(out), "json")
+    again = CliRunner().invoke(app, asked)  # a record that is there is found before anything is run
+    assert "exists already" in str(again.exception)
+    assert len(started) == 1
 
 
 @pytest.mark.parametrize(("wrote", "status"), [(True, -11), (False, 2), (False, 1)])
