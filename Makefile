@@ -52,8 +52,10 @@ format: $(INSTALLED) ## rewrite sources in the project's format
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 	$(BIN)/clang-format -i micro/cuda/* gemm/cuda/*
 
-coverage: $(INSTALLED) ## the tests with line and branch coverage of the three packages
-	$(BIN)/python -m pytest -n auto --cov --cov-report=term
+coverage: $(INSTALLED) ## the tests with line and branch coverage of the three packages; fails below the floors
+	@mkdir -p build
+	$(BIN)/python -m pytest -n auto -m "not packaging" --cov --cov-report=term --cov-report=json:build/coverage.json
+	$(BIN)/python tests/coverage_floor.py build/coverage.json
 
 types: $(INSTALLED) ## mypy
 	$(BIN)/mypy

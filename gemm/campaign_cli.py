@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from stats.errors import BenchError, UserError, choice
-from stats.tables import FORMATS, Format
+from stats import options
+from stats.errors import BenchError, UserError
+from stats.tables import Format
 
 if TYPE_CHECKING:
     from stats.records import Record
 
 __all__ = ["aa", "inject", "need_gpu"]
-
-CLOCKS = ("auto", "lock", "monitor")
 
 
 def need_gpu(what: str, device: int) -> None:
@@ -37,15 +36,8 @@ _Runs: TypeAlias = Annotated[int, typer.Option("--runs", help="Runs, each with f
 _Processes: TypeAlias = Annotated[int, typer.Option("--processes", help="Fresh processes of a run.")]
 _Blocks: TypeAlias = Annotated[int, typer.Option("--blocks", help="Blocks per process; even.")]
 _Seed: TypeAlias = Annotated[int, typer.Option("--seed", help="Of the first run.")]
-_DeviceIndex: TypeAlias = Annotated[int, typer.Option("--device", min=0, help="CUDA device, as CUDA numbers them.")]
-_Clocks: TypeAlias = Annotated[
-    str, typer.Option("--clocks", metavar="|".join(CLOCKS), help="What may be done to the clocks.")
-]
 _Out: TypeAlias = Annotated[
-    Path, typer.Option("--out", metavar="FILE.jsonl", help="Write the raw cells here, one file a run.")
-]
-_Format: TypeAlias = Annotated[
-    str, typer.Option("--format", metavar="|".join(FORMATS), help="Form of the result on stdout.")
+    Path | None, typer.Option("--out", metavar="FILE.jsonl", help="Write the raw cells here, one file a run.")
 ]
 
 
@@ -74,7 +66,6 @@ class _Asked:
 
         if self.runs < 1:
             raise UserError(f"--runs: {self.runs} is below 1")
-        choice("--clocks", self.clocks, CLOCKS)
         need_gpu("a campaign", self.device)
         found = []
         for run in range(self.runs):
@@ -118,17 +109,16 @@ def aa(
     processes: _Processes = 8,
     blocks: _Blocks = 10,
     seed: _Seed = 1,
-    device: _DeviceIndex = 0,
-    clocks: _Clocks = "monitor",
-    out: _Out = None,  # type: ignore[assignment]
-    fmt: _Format = "table",
+    device: options.Device = 0,
+    clocks: options.Clocks = "monitor",
+    out: _Out = None,
+    fmt: options.Format = "table",
 ) -> None:
     """A/A campaign: how often is the same code called different from itself?"""
-    chosen = choice("--format", fmt, FORMATS)
     from gemm.campaign_report import AA_COLUMNS, aa_rows, judge
 
     asked = _Asked(record, runs, processes, blocks, seed, device, clocks, out)
-    _report(AA_COLUMNS, aa_rows(judge(asked.records([0.0] * pairs))), chosen)
+    _report(AA_COLUMNS, aa_rows(judge(asked.records([0.0] * pairs))), fmt)
 
 
 def inject(
@@ -141,15 +131,14 @@ def inject(
     processes: _Processes = 8,
     blocks: _Blocks = 10,
     seed: _Seed = 101,
-    device: _DeviceIndex = 0,
-    clocks: _Clocks = "monitor",
-    out: _Out = None,  # type: ignore[assignment]
-    fmt: _Format = "table",
+    device: options.Device = 0,
+    clocks: options.Clocks = "monitor",
+    out: _Out = None,
+    fmt: options.Format = "table",
 ) -> None:
     """Injected effects: is a known number of SM cycles found, at the promised rate, by intervals that cover it?"""
-    chosen = choice("--format", fmt, FORMATS)
     from gemm.campaign_report import INJECT_COLUMNS, inject_rows, judge
 
     asked = _Asked(record, runs, processes, blocks, seed, device, clocks, out)
     every_pair = [size for size in _sizes(effects) for _ in range(pairs)]
-    _report(INJECT_COLUMNS, inject_rows(judge(asked.records(every_pair))), chosen)
+    _report(INJECT_COLUMNS, inject_rows(judge(asked.records(every_pair))), fmt)

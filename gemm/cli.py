@@ -7,7 +7,6 @@ instantiation. Imports that cost time (torch, scipy) happen inside the commands,
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -17,8 +16,8 @@ from gemm.campaign_cli import aa, inject
 from gemm.cli_static import sass
 from gemm.cli_tools import tools
 from micro.variants import ALL_VARIANTS, VARIANTS
+from stats import options
 from stats.errors import BenchError, UserError, choice, need_out, run_app
-from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.command()(aa)
@@ -55,22 +54,21 @@ def bench(
     stages: str = typer.Option(None, "--stages", metavar="1,2,3,4", help="Tiles in the shared-memory ring."),
     swizzle: str = typer.Option(None, "--swizzle", metavar="on|off|both", help="Layout of the tiles in shared memory."),
     load_mode: str = typer.Option(None, "--load-mode", metavar="cp_async,ld_global", help="Global to shared memory."),
-    processes: int = typer.Option(None, "--processes", help="Fresh processes: the n of every interval."),
+    processes: options.Processes = None,
     blocks: int = typer.Option(None, "--blocks", help="Blocks per process; even."),
-    launches: int = typer.Option(None, "--launches", help="Launches measured as one cell."),
+    launches: options.Launches = None,
     l2: str = typer.Option(None, "--l2", metavar="hot|flushed", help="State of L2 before each launch."),
     seed: int = typer.Option(None, "--seed", help="Of the order of arms and of the inputs."),
-    clocks: str = typer.Option(None, "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."),
-    device: int = typer.Option(0, "--device", min=0, help="CUDA device, as CUDA numbers them."),
-    config: str = typer.Option("ladder-a", "--config", metavar="FILE|NAME", help="A YAML file, or a name in configs/."),
-    out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here."),
-    resume: bool = typer.Option(False, "--resume", help="Continue the record in --out."),
-    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+    clocks: options.Clocks = None,
+    device: options.Device = 0,
+    config: options.Config = "ladder-a",
+    out: options.Out = None,
+    resume: options.Resume = False,
+    fmt: options.Format = "table",
 ) -> None:
     """Check, then measure, the GEMM on the read paths A1, A2, A2L and A3 (bare: the config ladder-a)."""
     if ctx.invoked_subcommand is not None:
         return
-    choice("--format", fmt, FORMATS)
     need_out(resume, out)
     from gemm.config import GemmConfig, with_changes
     from gemm.variants import DTYPES
@@ -162,7 +160,7 @@ def check(
     dtype: str = typer.Option(None, "--dtype", metavar="bf16,fp16", help="Element types; default both."),
     shape: list[str] = typer.Option([], "--shape", metavar="MxNxK", help="Instead of the built-in shapes; repeatable."),
     seed: int = typer.Option(None, "--seed", min=0, max=2**63 - 1, help="Of the random inputs; default fresh."),
-    device: int = typer.Option(0, "--device", min=0, help="CUDA device, as CUDA numbers them."),
+    device: options.Device = 0,
     broken: str = typer.Option(
         None, "--broken", metavar="|".join(_BREAKS), help="Build a kernel with this mistake: the check must fail."
     ),

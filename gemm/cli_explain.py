@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from stats import options
 from stats.errors import UserError, choice, need_out
-from stats.tables import FORMATS
 
 if TYPE_CHECKING:
     from gemm.explain.evidence import Evidence
@@ -23,7 +23,6 @@ __all__ = ["register"]
 
 _app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 _RECORD = typer.Option([], "--record", metavar="FILE|FOLDER", help="Records to explain; repeatable. Default: results/.")
-_FORMAT = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout.")
 
 
 def register(app: typer.Typer) -> None:
@@ -91,7 +90,7 @@ def explain(
     ctx: typer.Context,
     record: list[Path] = _RECORD,
     arch: str = typer.Option(None, "--arch", metavar="80,90", help="Default: that of the records, else all on file."),
-    fmt: str = _FORMAT,
+    fmt: options.Format = "table",
 ) -> None:
     """Ceilings, predictions with their error, attribution and a reading for each arm; no GPU needed."""
     if ctx.invoked_subcommand is not None:
@@ -99,7 +98,6 @@ def explain(
     from gemm.explain.kernels import without_machine_code
     from stats.tables import render, to_json
 
-    chosen = choice("--format", fmt, FORMATS)
     evidence = _evidence(record)
     archs = _archs(arch, evidence)
     trouble = without_machine_code()
@@ -109,30 +107,29 @@ def explain(
         if not any(rows for parts in found.values() for _, rows in parts.values()):
             raise UserError(f"nothing to explain from records alone; {missing}")
         print(f"gemm-bench explain: {missing}", file=sys.stderr)
-    if chosen == "json":
+    if fmt == "json":
         data = {f"sm_{one}": {name: rows for name, (_, rows) in parts.items()} for one, parts in found.items()}
         head = {"device": evidence.device, **({"missing": missing} if missing else {})}
         sys.stdout.write(to_json({**head, **data}) + "\n")
         return
     for one, parts in found.items():
-        if chosen in ("table", "md"):
+        if fmt in ("table", "md"):
             sys.stdout.write(f"{_basis(one, evidence)}\n\n")
         for name, (columns, rows) in parts.items():
             if not rows:
                 continue
-            if chosen in ("table", "md"):
-                sys.stdout.write(f"{'### ' if chosen == 'md' else ''}{_TITLES[name]}\n\n")
-            sys.stdout.write(render(columns, rows, chosen) + "\n")
+            if fmt in ("table", "md"):
+                sys.stdout.write(f"{'### ' if fmt == 'md' else ''}{_TITLES[name]}\n\n")
+            sys.stdout.write(render(columns, rows, fmt) + "\n")
 
 
 @_app.command()
 def claims(
     record: list[Path] = _RECORD,
-    fmt: str = _FORMAT,
+    fmt: options.Format = "table",
     out: Path = typer.Option(None, "--out", metavar="FILE.json", help="Also write the verdicts here, as data."),
 ) -> None:
     """A verdict per claim under test, from records, machine code and addresses; no GPU needed."""
-    chosen = choice("--format", fmt, FORMATS)
     from gemm.explain.claims import COLUMNS, claim_rows, claims_json, judge
     from stats.report.files import refuse_records
     from stats.tables import render
@@ -151,33 +148,31 @@ def claims(
             out.write_text(claims_json(results, evidence), encoding="utf-8")
         except OSError as error:
             raise UserError(f"--out {out}: cannot be written ({error.strerror})") from None
-    text = claims_json(results, evidence) if chosen == "json" else render(COLUMNS, claim_rows(results), chosen)
+    text = claims_json(results, evidence) if fmt == "json" else render(COLUMNS, claim_rows(results), fmt)
     sys.stdout.write(text)
 
 
 @_app.command()
-def fit(record: list[Path] = _RECORD, fmt: str = _FORMAT) -> None:
+def fit(record: list[Path] = _RECORD, fmt: options.Format = "table") -> None:
     """Repeat the one choice made by fitting, on load+mma alone: how long operands are read; no GPU needed."""
-    chosen = choice("--format", fmt, FORMATS)
     from gemm.explain.fit import COLUMNS, fit_rows
     from stats.tables import render
 
     evidence = _evidence(record)
     arch = _archs(None, evidence)[0]
-    sys.stdout.write(render(COLUMNS, fit_rows(evidence, arch), chosen))
+    sys.stdout.write(render(COLUMNS, fit_rows(evidence, arch), fmt))
 
 
 @_app.command()
 def stream(
-    device: int = typer.Option(0, "--device", min=0, help="CUDA device, as CUDA numbers them."),
-    config: str = typer.Option("stream", "--config", metavar="FILE|NAME", help="A YAML file, or a name in configs/."),
-    processes: int = typer.Option(None, "--processes", help="Fresh processes: the n of every interval."),
-    out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here."),
-    resume: bool = typer.Option(False, "--resume", help="Continue the record in --out."),
-    fmt: str = _FORMAT,
+    device: options.Device = 0,
+    config: options.Config = "stream",
+    processes: options.Processes = None,
+    out: options.Out = None,
+    resume: options.Resume = False,
+    fmt: options.Format = "table",
 ) -> None:
     """Measure what L2 gives shared memory in the GEMM's own pattern, a copy's latency and a barrier's cost (GPU)."""
-    chosen = choice("--format", fmt, FORMATS)
     need_out(resume, out)
     from gemm.explain.readings import STREAM_COLUMNS, stream_rows
     from gemm.explain.stream import StreamConfig, run_stream
@@ -191,4 +186,4 @@ def stream(
         settings = with_overrides(settings, {"processes": processes})
     require_gpu(device)
     record = run_stream(settings, device_index=device, out=out, resume=resume, progress=TerminalProgress())
-    sys.stdout.write(render(STREAM_COLUMNS, stream_rows(record), chosen))
+    sys.stdout.write(render(STREAM_COLUMNS, stream_rows(record), fmt))

@@ -6,38 +6,31 @@ options and table are shared, so what one command shows of a kernel the other mu
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from micro.cli_static import (
     ArchOption,
     CubinOption,
     DiffOption,
-    FormatOption,
-    OutputFormat,
     SwizzleChoice,
     SwizzleOption,
     VariantsOption,
     run_sass,
 )
 from micro.variants import ALL_VARIANTS
+from stats import options
 
 __all__ = ["sass"]
-
-ConfigOption = Annotated[
-    str, typer.Option("--config", metavar="FILE|NAME", help="Whose kernels: a YAML file, or a name in configs/.")
-]
 
 
 def sass(
     arch: ArchOption = None,
     variants: VariantsOption = ALL_VARIANTS,
     swizzle: SwizzleOption = SwizzleChoice.both,
-    fmt: FormatOption = OutputFormat.table,
+    fmt: options.Format = "table",
     diff: DiffOption = None,
     cubin: CubinOption = None,
-    config: ConfigOption = "ladder-a",
+    config: options.Config = "ladder-a",
 ) -> None:
     """Count the main loop's instructions in the machine code, per warp and k-step. Needs nvcc, no GPU."""
     from gemm.compiled import compiled_kernels, describe_gemm

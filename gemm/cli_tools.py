@@ -12,8 +12,8 @@ from pathlib import Path
 
 import typer
 
-from stats.errors import UserError, choice
-from stats.tables import FORMATS
+from stats import options
+from stats.errors import UserError
 
 __all__ = ["tools"]
 
@@ -26,12 +26,11 @@ def tools(
     effects: str = typer.Option("0.2,0.5,1,2,5", "--effects", metavar="PERCENT,...", help="Known effects."),
     defaults: int = typer.Option(2, "--defaults", help="A/A pairs per process that nvbench repeats with its defaults."),
     seed: int = typer.Option(1, "--seed", help="Of the order, the lots and the inputs."),
-    device: int = typer.Option(0, "--device", min=0, help="CUDA device, as CUDA numbers them."),
+    device: options.Device = 0,
     out: Path = typer.Option(None, "--out", metavar="FILE.json", help="Write the record here."),
-    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+    fmt: options.Format = "table",
 ) -> None:
     """Compare benchmarking tools: whose A/A error, and whose error on a known effect, is how large?"""
-    choice("--format", fmt, FORMATS)
     from gemm.tool_comparison import read_tools_record, record_text, run_tools, tools_text
     from gemm.tool_design import Design
 

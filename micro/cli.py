@@ -9,15 +9,14 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import typer
 
 from micro import cli_counters, cli_doctor, cli_instructions, cli_static
 from micro.variants import ALL_VARIANTS, parse_variants
+from stats import options
 from stats.errors import UserError, choice, need_out, run_app
-from stats.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 for part in (cli_static, cli_instructions, cli_counters, cli_doctor):
@@ -38,26 +37,23 @@ def bench(
     variants: str = typer.Option(None, "--variants", metavar=ALL_VARIANTS, help="Variants, in the order of the table."),
     swizzle: str = typer.Option(None, "--swizzle", metavar="on|off|both", help="Layout of the tiles in shared memory."),
     blocks_per_sm: int = typer.Option(None, "--blocks-per-sm", metavar="1|2", help="Resident blocks of 8 warps."),
-    launches: int = typer.Option(None, "--launches", help="Launches measured as one cell."),
-    processes: int = typer.Option(None, "--processes", help="Fresh processes: the n of every interval."),
-    device: int = typer.Option(0, "--device", min=0, help="CUDA device, as CUDA numbers them."),
-    clocks: str = typer.Option(None, "--clocks", metavar="auto|lock|monitor", help="What may be done to the clocks."),
-    config: str = typer.Option(
-        "micro", "--config", metavar="FILE|NAME", help="A YAML file, or the name of one in configs/."
-    ),
-    out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here."),
-    resume: bool = typer.Option(False, "--resume", help="Continue the record in --out."),
-    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+    launches: options.Launches = None,
+    processes: options.Processes = None,
+    device: options.Device = 0,
+    clocks: options.Clocks = None,
+    config: options.Config = "micro",
+    out: options.Out = None,
+    resume: options.Resume = False,
+    fmt: options.Format = "table",
 ) -> None:
     """Measure the shared-memory read path of tensor-core fragments; without a GPU, predict it."""
     if ctx.invoked_subcommand is not None:
         return
-    choice("--format", fmt, FORMATS)
     need_out(resume, out)
     overrides: dict[str, Any] = {
         "do_mma": choice("--do-mma", do_mma, ("0", "1", "both")),
         "swizzle": choice("--swizzle", swizzle, ("on", "off", "both")),
-        "clocks": choice("--clocks", clocks, ("auto", "lock", "monitor")),
+        "clocks": clocks,
         "blocks_per_sm": blocks_per_sm,
         "launches": launches,
         "processes": processes,

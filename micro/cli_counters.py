@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import typer
 
 from micro.variants import VARIANTS
+from stats import options
 from stats.errors import UserError, choice, run_app
-from stats.tables import FORMATS
 
 if TYPE_CHECKING:
     from micro.counter_config import CountersConfig
@@ -106,9 +106,7 @@ def add_counters(app: typer.Typer, name: str, tool_of: ToolOf, current_hash: Cal
     def counters(
         variants: str = typer.Option(None, "--variants", metavar=",".join(VARIANTS), help="Variants; default all."),
         swizzle: str = typer.Option("both", "--swizzle", metavar="on|off|both", help="Layout of the tiles."),
-        config: str = typer.Option(
-            "counters", "--config", metavar="FILE|NAME", help="Which metrics: a YAML file, or a name in configs/."
-        ),
+        config: options.Config = "counters",
         metric_set: str = typer.Option(
             "chosen", "--set", metavar="|".join(SETS), help="full: everything that ncu collects, for its GUI."
         ),
@@ -117,11 +115,10 @@ def add_counters(app: typer.Typer, name: str, tool_of: ToolOf, current_hash: Cal
         from_file: Path = typer.Option(None, "--from", metavar="FILE.json", help="Show a recorded run; needs no GPU."),
         by_hand: bool = typer.Option(False, "--by-hand", help="Print the ncu line for a person, and do nothing."),
         ncu: str = typer.Option(None, "--ncu", metavar="PATH", help="The ncu to use."),
-        device: int = typer.Option(0, "--device", min=0, help="CUDA device, as CUDA numbers them."),
-        fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+        device: options.Device = 0,
+        fmt: options.Format = "table",
     ) -> None:
         """Count instructions, wavefronts, conflicts and stalls with Nsight Compute, beside what was predicted."""
-        choice("--format", fmt, FORMATS)
         choice("--swizzle", swizzle, ("on", "off", "both"))
         full = choice("--set", metric_set, SETS) == "full"
         if full and keep is None:

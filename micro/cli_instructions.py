@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from stats.errors import UserError, choice, need_out
-from stats.tables import FORMATS, render
+from stats import options
+from stats.errors import UserError, need_out
+from stats.tables import render
 
 if TYPE_CHECKING:
     from micro.instructions import InstructionsConfig
@@ -34,22 +35,19 @@ def register(app: typer.Typer) -> None:
 
 
 def instructions(
-    config: str = typer.Option(
-        "instructions", "--config", metavar="FILE|NAME", help="A YAML file, or a name in configs/."
-    ),
-    device: int = typer.Option(0, "--device", min=0, help="CUDA device, as CUDA numbers them."),
-    out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here."),
-    resume: bool = typer.Option(False, "--resume", help="Continue the record in --out."),
+    config: options.Config = "instructions",
+    device: options.Device = 0,
+    out: options.Out = None,
+    resume: options.Resume = False,
     record: Path = typer.Option(
         None, "--record", metavar="FILE.jsonl", help="Tables of this record; measures nothing."
     ),
-    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+    fmt: options.Format = "table",
     figure: Path = typer.Option(
         None, "--figure", metavar="FILE.png", help="Heat maps: warps by instructions in flight."
     ),
 ) -> None:
     """Latency and throughput of every shared-memory load by bank conflict; without a GPU, the prediction."""
-    choice("--format", fmt, FORMATS)
     need_out(resume, out)
     if figure is not None and figure.suffix.lower() not in _FIGURE_SUFFIXES:
         raise UserError(f"--figure {figure}: choose a name that ends in {', '.join(_FIGURE_SUFFIXES)}")

@@ -15,24 +15,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from micro.variants import ALL_VARIANTS, VARIANTS, parse_variants
+from stats import options
 from stats.errors import UserError
+from stats.tables import Format
 
 if TYPE_CHECKING:
     from micro.sass_report import Kernel, KernelSpec
 
-__all__ = ["OutputFormat", "SwizzleChoice", "describe_micro", "parse_archs", "register", "run_sass"]
+__all__ = ["SwizzleChoice", "describe_micro", "parse_archs", "register", "run_sass"]
 
 DEFAULT_ARCHS = (80, 86, 89, 90, 100, 120)
 WORKS = ("load_only", "load_mma", "mma_only")
-
-
-class OutputFormat(str, Enum):
-    """How a table is written."""
-
-    table = "table"
-    md = "md"
-    json = "json"
-    csv = "csv"
 
 
 class SwizzleChoice(str, Enum):
@@ -53,7 +46,6 @@ ArchOption = Annotated[
     typer.Option("--arch", help="Architectures, as 80,90, or all that nvcc knows. [default: 80,86,89,90,100,120]"),
 ]
 VariantsOption = Annotated[str, typer.Option("--variants", help="Variants, in the order to show them.")]
-FormatOption = Annotated[OutputFormat, typer.Option("--format", help="How to write the table.")]
 SwizzleOption = Annotated[SwizzleChoice, typer.Option("--swizzle", help="With the swizzle, without it, or both.")]
 DiffOption = Annotated[
     tuple[str, str] | None, typer.Option("--diff", metavar="FROM TO", help="The difference between two variants.")
@@ -123,7 +115,7 @@ def run_sass(
     arch: str | None,
     variants: str,
     swizzle: SwizzleChoice,
-    fmt: OutputFormat,
+    fmt: Format,
     diff: tuple[str, str] | None,
     cubin: Path | None,
     title: str,
@@ -136,14 +128,14 @@ def run_sass(
     if cubin is not None and arch is not None:
         raise UserError("--cubin and --arch: a cubin has its own architecture; give one of them")
     kernels = analyse_cubin(cubin, describe) if cubin is not None else compiled(parse_archs(arch))
-    return sass_text(kernels, variants=names, swizzles=swizzle.values, fmt=fmt.value, diff=diff, title=title)
+    return sass_text(kernels, variants=names, swizzles=swizzle.values, fmt=fmt, diff=diff, title=title)
 
 
 def sass(
     arch: ArchOption = None,
     variants: VariantsOption = ALL_VARIANTS,
     swizzle: SwizzleOption = SwizzleChoice.on,
-    fmt: FormatOption = OutputFormat.table,
+    fmt: options.Format = "table",
     diff: DiffOption = None,
     cubin: CubinOption = None,
 ) -> None:
@@ -167,7 +159,7 @@ def sass(
 def banks(
     variants: VariantsOption = ALL_VARIANTS,
     swizzle: SwizzleOption = SwizzleChoice.both,
-    fmt: FormatOption = OutputFormat.table,
+    fmt: options.Format = "table",
     each: Annotated[bool, typer.Option("--instructions", help="One row per load instruction.")] = False,
     figures: Annotated[
         Path | None, typer.Option("--figures", metavar="DIR", help="Also draw the pictures into this folder.")
@@ -177,7 +169,7 @@ def banks(
     from micro.static_tables import banks_text
 
     names = parse_variants(variants)
-    text = banks_text(names, swizzle.values, fmt.value, each=each)
+    text = banks_text(names, swizzle.values, fmt, each=each)
     drawn = []
     if figures is not None:
         from micro.pictures import draw_all

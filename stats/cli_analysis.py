@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import cast
 
 import typer
 
+from stats import options
 from stats.errors import UserError, choice
-from stats.tables import FORMATS, Format
 
 __all__ = ["register"]
 
@@ -55,13 +54,12 @@ def compare(
         help="What makes the exit status non-zero: regression (first arm or new run slower, not equivalent), material "
         "(slower beyond the margin), different (either way), cannot-tell (status 2); never.",
     ),
-    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+    fmt: options.Format = "table",
 ) -> None:
     """Compare the arms of one record, or each arm between two records of different builds.
 
     Exit status 0: nothing worse; 1: a regression is claimed; 2: cannot tell, or bad input.
     """
-    chosen: Format = choice("--format", fmt, FORMATS)
     which = choice("--metric", metric, METRICS)
     margin_percent = _percent("--margin", margin)
     _fraction("--alpha", alpha, 0.0001, 0.2)
@@ -82,7 +80,7 @@ def compare(
             *read, a=a, b=b, metric=which, margin_percent=margin_percent, alpha=alpha, same_source=same_source
         )
     status = exit_status(result, [kind.strip() for kind in fail_on.split(",")])
-    sys.stdout.write(render_analysis(result, chosen, status))
+    sys.stdout.write(render_analysis(result, fmt, status))
     sys.stdout.flush()
     raise typer.Exit(status[0])
 
@@ -96,13 +94,12 @@ def plan(
     b: str = typer.Option(None, "--b", metavar="ARM", help="The arm that --a is compared with."),
     metric: str = typer.Option("cycles", "--metric", metavar="time|cycles", help="What to plan for."),
     alpha: float = typer.Option(0.05, "--alpha", help="Level of the tests, from 0.0001 to 0.2."),
-    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+    fmt: options.Format = "table",
 ) -> None:
     """Say how many processes and blocks a half-width or an effect needs, and the GPU time.
 
     Exit status 0: there is a plan; 2: out of reach, or bad input.
     """
-    chosen = cast("Format", choice("--format", fmt, FORMATS))
     which = choice("--metric", metric, ("time", "cycles"))
     wanted, size = _percent("--half-width", half_width), _percent("--effect", effect)
     _fraction("--power", power, 0.1, 0.99)
@@ -123,7 +120,7 @@ def plan(
         metric=which,
         alpha=alpha,
     )
-    sys.stdout.write(render_plan(found, chosen))
+    sys.stdout.write(render_plan(found, fmt))
     sys.stdout.flush()
     raise typer.Exit(0 if found.options else 2)
 
@@ -134,16 +131,15 @@ def repeats(
     ),
     a: str = typer.Option(..., "--a", metavar="ARM", help="The arm that is compared."),
     b: str = typer.Option(..., "--b", metavar="ARM", help="The arm it is compared with."),
-    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+    fmt: options.Format = "table",
 ) -> None:
     """Say how far recorded runs of one pair lie from each other."""
     from stats.reader import read_record
     from stats.repeats import COLUMNS, repeat_rows
     from stats.tables import render
 
-    choice("--format", fmt, FORMATS)
     rows = repeat_rows([read_record(path) for path in records], a, b)
-    sys.stdout.write(render(COLUMNS, rows, cast(Format, fmt)))
+    sys.stdout.write(render(COLUMNS, rows, fmt))
 
 
 def register(app: typer.Typer) -> None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from stats import options
 from stats.errors import BenchError, UserError, choice
-from stats.tables import FORMATS
 
 if TYPE_CHECKING:
     from stats.report.model import Table
@@ -66,7 +66,7 @@ def table(
     columns: str = typer.Option(
         "", "--columns", metavar="KEY;KEY|HEADING|FORMAT", help="Columns instead of the usual."
     ),
-    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the table."),
+    fmt: options.Format = "table",
     list_queries: bool = typer.Option(False, "--list", help="Name the tables and their keys instead."),
 ) -> None:
     """Print a table of each record."""
@@ -75,7 +75,6 @@ def table(
     from stats.report.json_tables import columns_of
     from stats.report.queries import build_table, main_table
 
-    choice("--format", fmt, FORMATS)
     sources = _sources(records)
     if list_queries:
         sys.stdout.write("".join(_listed(source) for source in sources))

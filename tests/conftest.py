@@ -1,12 +1,15 @@
-"""Shared by all tests: GPU tests are skipped, and say why, where there is no GPU or no torch."""
+"""Shared by all tests: a stand-in for libcuda; GPU tests are skipped, and say why, where there is no GPU or torch."""
 
 from __future__ import annotations
 
 import importlib.util
 
 import pytest
+from doctor_stand_ins import libcuda
 
 from micro.device import cuda_device_count
+
+__all__ = ["libcuda"]  # a fixture: pytest finds it here, whoever asks
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

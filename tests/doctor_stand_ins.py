@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pynvml
+import pytest
 from fake_nvml import FakeNvml
 
 from micro.cuda_driver import CudaDriver
-from micro.doctor_probes import Probes
+from micro.doctor_probes import Finding, Probes
 from micro.toolchain import Toolkit, find_host_compiler
 
 UUIDS = ("GPU-00010203-0405-0607-0809-0a0b0c0d0e0f", "GPU-10111213-1415-1617-1819-1a1b1c1d1e1f")
 NOT_SUPPORTED = pynvml.NVML_ERROR_NOT_SUPPORTED
 
 
-def build_libcuda(folder: Path) -> Path:
-    """Compile the stand-in; returns the library, named as the loader looks for it."""
-    library = folder / "libcuda.so.1"
+@functools.cache
+def _compiled(folder: Path) -> Path:
+    library = folder / "libcuda" / "libcuda.so.1"  # named as the loader looks for it
+    library.parent.mkdir()
     source = Path(__file__).parent / "libcuda_stand_in.c"
     subprocess.run(
         [str(find_host_compiler()), "-x", "c", "-shared", "-fPIC", str(source), "-o", str(library)], check=True
     )
     return library
+
+
+@pytest.fixture
+def libcuda(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The stand-in, all of whose devices are visible; conftest.py hands it to the tests."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return _compiled(tmp_path_factory.getbasetemp())
 
 
 class MachineNvml(FakeNvml):
@@ -105,3 +115,9 @@ def healthy(folder: Path, libcuda: Path, **changes: Any) -> Probes:
         "free_bytes": lambda _: 100 << 30,
     }
     return Probes(**{**usual, **changes})
+
+
+def of(findings: list[Finding], topic: str, text: str = "") -> Finding:
+    """The one finding of a topic that holds a text."""
+    (found,) = [each for each in findings if each.topic == topic and text in each.detail]
+    return found

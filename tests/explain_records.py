@@ -29,7 +29,7 @@ def record(
     """Arms with the given ``values``, each process about 0.01 % away from them, so that intervals have a width."""
     arms = [ArmInfo(name=name, static=dict((static or {}).get(name, {}))) for name in values]
     first = header(
-        tool=tool, device=device, arms=arms, reference=next(iter(values)), comparisons=comparisons or [], processes=8,
+        arms, tool=tool, device=device, reference=next(iter(values)), comparisons=comparisons or [], processes=8,
         workload=dict(workload or {}), source_hash="cafe",
     )  # fmt: skip
     found = Record(header=first)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rows import H200, header
+
 from micro.instructions import Arm, InstructionsConfig, arms_of, reference_arm
 from micro.patterns import wavefronts_of
-from stats.records import ArmInfo, CellRow, ClockState, Device, Header, ProcessRow, Record, SkipRow
+from stats.records import ArmInfo, CellRow, Device, ProcessRow, Record, SkipRow
 
-H200 = Device(name="NVIDIA H200", uuid="GPU-0", compute_capability="9.0", sm_count=132)
 LATENCY, SLOPE = 29.0, 2.0
 
 
@@ -33,23 +34,17 @@ def make_record(
     arms = arms_of(config)
     measured = [arm for arm in arms if arm.instruction.name != "stmatrix.x2"]
     reference = reference_arm(arms).name
-    header = Header(
+    made = header(
+        [ArmInfo(name=arm.name, static=arm.static()) for arm in arms]
+        + [ArmInfo(name=f"{reference}.twin", static=reference_arm(arms).static())],
         tool="micro-bench instructions",
-        created_utc="2026-01-01T00:00:00Z",
-        run_id="test",
         device=device,
         config=config.model_dump(mode="json"),
         seed=config.seed,
-        clocks=ClockState(requested="auto", effective="monitor", label="monitored, not locked"),
-        arms=[ArmInfo(name=arm.name, static=arm.static()) for arm in arms]
-        + [ArmInfo(name=f"{reference}.twin", static=reference_arm(arms).static())],
-        reference=reference,
-        twin=f"{reference}.twin",
-        processes=2,
-        blocks=2,
+        comparisons=[],
         workload={"kernel": "instructions", "blocks_per_sm": 1},
     )
-    record = Record(header=header)
+    record = Record(header=made)
     for arm in arms:
         if arm not in measured:
             record.add(SkipRow(arm.name, "needs sm_90"))

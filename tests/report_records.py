@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rows import header
 
 from micro.arm_names import MMA_ARM, parse_arm
 from stats.provenance import PACKAGE_ROOT, todays_hash
 from stats.records import (
     ArmInfo,
     CellRow,
-    ClockState,
     Device,
     Header,
     ProcessRow,
@@ -60,12 +60,10 @@ def _micro_static(name: str) -> dict[str, Any]:
 
 
 def make_header(levels: Mapping[str, float], **changes: Any) -> Header:
-    """A header over the arms of ``levels``; the twin, if one is named so, makes its original the reference."""
-    twin = next((arm for arm in levels if arm.endswith(".twin")), None)
-    reference = twin.removesuffix(".twin") if twin else [arm for arm in levels if not math.isnan(levels[arm])][-1]
+    """A header over the arms of ``levels``; those that are nan were skipped."""
     facts: dict[str, Any] = {
+        "arms": list(levels),
         "tool": "micro-bench",
-        "created_utc": "2026-01-01T00:00:00+00:00",
         "run_id": "example",
         "device": DEVICE,
         "software": {"python": "3.11.2", "torch": "2.9.0", "cuda_runtime": "13.0", "nvcc": "13.0"},
@@ -73,17 +71,12 @@ def make_header(levels: Mapping[str, float], **changes: Any) -> Header:
         "source_hash": todays_hash([KERNEL], FLAGS) or "gone",
         "sources": [KERNEL],
         "build_flags": FLAGS,
-        "seed": 1,
-        "clocks": ClockState(requested="auto", effective="monitor", label="monitored, not locked"),
-        "arms": [ArmInfo(name=arm) for arm in levels],
-        "reference": reference,
-        "twin": twin,
-        "processes": 8,
-        "blocks": 20,
+        "reference": [arm for arm in levels if not math.isnan(levels[arm])][-1].removesuffix(".twin"),
+        "comparisons": [],
         "launches": 1,
         "workload": {"kernel": "micro", "dtype": "bf16", "blocks_per_sm": 2},
     }
-    return Header(**(facts | changes))
+    return header(**(facts | changes))
 
 
 def make_record(
@@ -101,12 +94,12 @@ def make_record(
     values: bool = False,
     monitored: bool = True,
     seed: int = 0,
-    **header: Any,
+    **facts: Any,
 ) -> Record:
     """Cells whose cycles are ``levels`` times ``per_level_ns`` ns at 1,980 MHz, scattered."""
     rng = np.random.default_rng(seed)
     declared = dict(levels) | dict.fromkeys(skips or {}, math.nan)
-    record = Record(header=make_header(declared, processes=processes, blocks=blocks, launches=launches, **header))
+    record = Record(header=make_header(declared, processes=processes, blocks=blocks, launches=launches, **facts))
     for arm, reason in (skips or {}).items():
         record.add(SkipRow(arm, reason))
     arms = list(levels)

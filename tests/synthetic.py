@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from rows import H200, header
 
-from stats.records import ArmInfo, CellRow, ClockState, Device, Header, Record, SkipRow
-
-H200 = Device(name="NVIDIA H200", uuid="GPU-1", compute_capability="9.0", sm_count=132)
+from stats.records import CellRow, Header, Record, SkipRow
 
 
 def make_header(arms: Sequence[str], **changes: Any) -> Header:
-    """A header over ``arms``: the last two are taken for reference and twin when they are named so."""
-    twin = next((arm for arm in arms if arm.endswith(".twin")), None)
-    reference = twin.removesuffix(".twin") if twin else arms[-1]
-    facts: dict[str, Any] = {
-        "tool": "gemm-bench",
-        "created_utc": "2026-01-01T00:00:00Z",
-        "run_id": "run-1",
-        "device": H200,
-        "source_hash": "aaaa",
-        "seed": 1,
-        "clocks": ClockState(requested="auto", effective="monitor", label="monitored, not locked"),
-        "arms": [ArmInfo(name=arm) for arm in arms],
-        "reference": reference,
-        "twin": twin,
-        "comparisons": [(arm, reference) for arm in arms if arm not in (reference, twin)],
-        "processes": 8,
-        "blocks": 20,
-        "workload": {"shape": [4096, 4096, 4096], "dtype": "bf16"},
-    }
-    return Header(**(facts | changes))
+    """The header of a GEMM run over ``arms``."""
+    workload = {"shape": [4096, 4096, 4096], "dtype": "bf16"}
+    facts = {"tool": "gemm-bench", "device": H200, "source_hash": "aaaa", "processes": 8, "blocks": 20}
+    return header(**{"arms": arms, **facts, "workload": workload, **changes})
 
 
 def make_record(
@@ -45,7 +29,7 @@ def make_record(
     clock_mhz: Mapping[str, float] | None = None,
     seed: int = 0,
     skips: Mapping[str, str] | None = None,
-    **header: Any,
+    **facts: Any,
 ) -> Record:
     """A record of arms with true log effects ``effects`` in cycles, scatter within and between processes.
 
@@ -55,7 +39,7 @@ def make_record(
     arms = list(effects)
     clocks = clock_mhz or {}
     declared = [*arms, *(skips or {})]
-    record = Record(header=make_header(declared, processes=processes, blocks=blocks, **header))
+    record = Record(header=make_header(declared, processes=processes, blocks=blocks, **facts))
     for arm, reason in (skips or {}).items():
         record.add(SkipRow(arm=arm, reason=reason))
     for process in range(processes):
@@ -80,3 +64,9 @@ def make_record(
                     )
                 )
     return record
+
+
+def changed(record: Record, change: Callable[[CellRow], CellRow | None]) -> Record:
+    """``record`` with every cell as ``change`` makes it; a cell that it makes None is gone."""
+    cells = [change(cell) for cell in record.cells]
+    return replace(record, cells=[cell for cell in cells if cell is not None])

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rows import H200
 from scipy import stats
-from synthetic import H200, make_record
+from synthetic import make_record
 
 from stats.errors import UserError
 from stats.records import Record

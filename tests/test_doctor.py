@@ -6,9 +6,6 @@ stand-in records every call that changes something.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,29 +13,12 @@ from typing import Any
 
 import pynvml
 import pytest
-from doctor_stand_ins import NOT_SUPPORTED, UUIDS, MachineNvml, build_libcuda, healthy
+from doctor_stand_ins import NOT_SUPPORTED, MachineNvml, healthy, of
 
-from micro.doctor import diagnose, exit_status, findings_json, findings_text
-from micro.doctor_probes import Finding
+from micro.doctor import diagnose, exit_status
 from stats.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-@pytest.fixture(scope="module")
-def libcuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_libcuda(tmp_path_factory.mktemp("libcuda"))
-
-
-@pytest.fixture(autouse=True)
-def _every_device_visible(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-
-
-def of(findings: list[Finding], topic: str, text: str = "") -> Finding:
-    """The one finding of a topic that holds a text."""
-    (found,) = [each for each in findings if each.topic == topic and text in each.detail]
-    return found
 
 
 def test_nothing_is_wrong_with_a_healthy_machine(tmp_path: Path, libcuda: Path) -> None:
@@ -256,94 +236,3 @@ def test_a_machine_without_a_gpu_fails_nothing(
     assert warned["toolkit"] == "pip install 'smem-bench[toolchain]'"
     assert warned["nvdisasm"] == "pip install nvidia-cuda-nvdisasm"
     assert not {"clocks", "counters"} & {finding.topic for finding in findings}
-
-
-# What is printed
-
-
-FINDINGS = [
-    Finding("driver", "ok", "580.1"),
-    Finding("clocks", "warn", "not\nroot", "run as root"),
-    Finding("nvcc", "fail", "too old", "update"),
-]
-
-
-def test_text_is_one_line_for_each_finding() -> None:
-    assert findings_text(FINDINGS) == (
-        "ok    driver  580.1\nwarn  clocks  not root -> run as root\nfail  nvcc    too old -> update\n"
-        "1 ok, 1 warn, 1 fail\n"
-    )
-
-
-def test_json_holds_every_finding_and_the_counts() -> None:
-    found = json.loads(findings_json(FINDINGS))
-    assert found["fail"] == 1
-    assert found["findings"][1] == {
-        "topic": "clocks",
-        "status": "warn",
-        "detail": "not\nroot",
-        "remedy": "run as root",
-    }
-
-
-def doctor(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "micro", "doctor", *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        check=False,
-    )
-
-
-def test_the_command_exits_1_where_something_fails_and_prints_it_on_stdout(tmp_path: Path, libcuda: Path) -> None:
-    environment = {"LD_LIBRARY_PATH": str(libcuda.parent), "SMEM_BENCH_CACHE": str(tmp_path / "cache")}
-    broken = doctor("--json", **environment, STAND_IN_CUDA_INIT="802")
-    assert (broken.returncode, broken.stderr) == (1, "")
-    found = json.loads(broken.stdout)
-    assert found["fail"] >= 1
-    assert "fabricmanager" in found["findings"][0]["remedy"]
-    absent = doctor(CUDA_VISIBLE_DEVICES="", SMEM_BENCH_CACHE=str(tmp_path / "cache"))
-    assert absent.returncode == (1 if "fail  " in absent.stdout else 0), absent.stdout
-    assert absent.stderr == ""
-
-
-def test_uuids_of_the_stand_ins_agree() -> None:
-    assert UUIDS[0] == "GPU-" + "-".join(("00010203", "0405", "0607", "0809", "0a0b0c0d0e0f"))
-
-
-def test_a_driver_that_does_not_start_is_not_taken_for_a_machine_without_a_gpu(tmp_path: Path, libcuda: Path) -> None:
-    def run(**environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "micro"],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "LD_LIBRARY_PATH": str(libcuda.parent), **environment},
-            check=False,
-        )
-
-    broken = run(STAND_IN_CUDA_INIT="803")
-    assert broken.returncode == 0
-    assert broken.stdout.startswith("PREDICTED, NOT MEASURED")
-    assert broken.stderr == (
-        "micro-bench: the driver is here but does not start (cuInit gives 803: the driver in the kernel is not that "
-        "of libcuda); reboot, or load the driver that was installed\n"
-    )
-    assert run(CUDA_VISIBLE_DEVICES="").stderr == ""
-
-
-def test_no_device_says_why(libcuda: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from micro import device
-
-    driver = healthy(libcuda.parent, libcuda).cuda
-    monkeypatch.setattr(device, "cuda_driver", driver)
-    assert device.cuda_device_count() == 2
-    assert device.driver_trouble() is None
-    monkeypatch.setenv("STAND_IN_CUDA_INIT", "802")
-    assert device.cuda_device_count() == 0
-    with pytest.raises(UserError, match=r"no CUDA device is visible \(the driver is here .*nvidia-fabricmanager"):
-        device.require_gpu(0)
-    monkeypatch.setattr(device, "cuda_driver", lambda: None)
-    with pytest.raises(UserError, match=r"\(driver absent, or CUDA_VISIBLE_DEVICES is empty\); see micro-bench"):
-        device.require_gpu(0)

@@ -9,32 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doctor_stand_ins import MachineNvml, build_libcuda, healthy, program
+from doctor_stand_ins import MachineNvml, healthy, of, program
 
 from micro import doctor_probes
 from micro.doctor import diagnose, exit_status
-from micro.doctor_probes import Finding, Probes
+from micro.doctor_probes import Probes
 from micro.toolchain import Toolkit
 from stats.errors import UserError
-
-ROOT = Path(__file__).resolve().parents[1]
-
-
-@pytest.fixture(scope="module")
-def libcuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_libcuda(tmp_path_factory.mktemp("libcuda"))
-
-
-@pytest.fixture(autouse=True)
-def _every_device_visible(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-
-
-def of(findings: list[Finding], topic: str, text: str = "") -> Finding:
-    """The one finding of a topic that holds a text."""
-    (found,) = [each for each in findings if each.topic == topic and text in each.detail]
-    return found
-
 
 # Permissions
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import explain_records as made
 import pytest
@@ -13,8 +14,10 @@ from gemm.explain import claims_gemm, claims_read
 from gemm.explain.claims import COLUMNS, claim_rows, claims_json
 from gemm.explain.claims_text import CLAIMS, RIGHT
 from gemm.explain.counts import standings
+from gemm.explain.effects import effect
 from gemm.explain.evidence import Evidence
 from gemm.explain.finding import Basis, ClaimResult, Verdict
+from stats.errors import UserError
 from stats.tables import FORMATS, render
 
 NOTHING = Evidence()
@@ -40,6 +43,62 @@ def test_addresses_decide_without_records() -> None:
         result = claim(NOTHING)
         assert result.verdict_of("addresses") is expected
         assert measured(result) is Verdict.NOT_TESTABLE
+
+
+def loads_in_machine_code(
+    monkeypatch: pytest.MonkeyPatch, known: tuple[int, ...], wrong: tuple[str, int] | None = None
+) -> ClaimResult:
+    """Claim 1 over stand-ins for the kernels; the GEMM of variant and architecture ``wrong`` has a load too many."""
+
+    def program(variant: str, arch: int, extra: int) -> SimpleNamespace:
+        loads = 4 * claims_read.EXPECTED_LOADS[variant] + extra
+        return SimpleNamespace(name=f"{variant} sm_{arch}", ksteps=4, count=lambda kind: {"load": loads}[kind])
+
+    monkeypatch.setattr("micro.toolchain.find_toolkit", lambda: SimpleNamespace(architectures=known))
+    monkeypatch.setattr(claims_read, "micro_program", lambda variant, work, arch: program(variant, arch, 0))
+    monkeypatch.setattr(
+        claims_read,
+        "gemm_program",
+        lambda kernel, arch: program(kernel.variant, arch, int((kernel.variant, arch) == wrong)),
+    )
+    return claims_read.claim_1(NOTHING)
+
+
+def test_loads_are_counted_on_every_architecture_that_nvcc_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = loads_in_machine_code(monkeypatch, (70, 80, 86, 90))
+    assert found.verdict_of("machine code") is Verdict.CONFIRMED
+    assert found.findings[0].figure.endswith("on sm_80, sm_86, sm_90")  # 70 is none that the suite is for
+
+
+def test_one_load_too_many_in_one_kernel_refutes_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = loads_in_machine_code(monkeypatch, (80, 90), wrong=("A2L", 90))
+    assert found.verdict_of("machine code") is Verdict.REFUTED
+    assert found.findings[0].figure == "A2L sm_90: 8.25"
+    unseen = loads_in_machine_code(monkeypatch, (80, 86), wrong=("A2L", 86))  # no GEMM is compiled for sm_86
+    assert unseen.verdict_of("machine code") is Verdict.CONFIRMED
+
+
+def test_without_a_compiler_machine_code_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> None:
+        raise UserError("no CUDA compiler found; install one")
+
+    monkeypatch.setattr("micro.toolchain.find_toolkit", none)
+    found = claims_read.claim_1(NOTHING)
+    assert found.verdict_of("machine code") is Verdict.NOT_TESTABLE
+    assert "no CUDA compiler found" in found.findings[0].figure
+
+
+def test_an_effect_has_its_sign_and_none_is_given_without_an_interval() -> None:
+    record = made.gemm(A1=44.0, A3=40.0)
+    there, back = effect(record, "A1", "A3"), effect(record, "A3", "A1")
+    assert there is not None
+    assert back is not None
+    assert there[1] < there[0] < there[2]
+    assert there[0] == pytest.approx(10, abs=0.05)
+    assert (1 + there[0] / 100) * (1 + back[0] / 100) == pytest.approx(1)
+    assert effect(record, "A1", "A2") is None  # no such arm
+    record.cells = [cell for cell in record.cells if cell.process == 0]
+    assert effect(record, "A1", "A3") is None  # one process has no interval
 
 
 @pytest.mark.parametrize(("cycles", "verdict"), [(24.1, Verdict.CONFIRMED), (28.0, Verdict.REFUTED)])

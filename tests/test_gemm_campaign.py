@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from synthetic import make_header
+from typer.testing import CliRunner
 
 from gemm.campaign_report import aa_rows, inject_rows, judge
-from gemm.campaigns import CAMPAIGN_TOOL, pair_names
-from stats.errors import UserError
+from gemm.campaigns import CAMPAIGN_TOOL, Campaign, pair_names
+from gemm.cli import app
+from stats.errors import BenchError, UserError
 from stats.records import CellRow, Record
 
 PROCESSES, BLOCKS, CELL_CYCLES = 8, 6, 4e5
@@ -107,3 +112,39 @@ def test_too_few_processes_give_no_rows_instead_of_a_rate() -> None:
     one = campaign([0.0, 0.0])
     one.cells = [replace(cell) for cell in one.cells if cell.process == 0]
     assert aa_rows(judge([one])) == []
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, *arguments: str, lie_percent: float = 0.0) -> tuple[Any, list[Any]]:
+    """The command without a GPU: what a run would have been asked is noted, and a record comes back."""
+    designs: list[Any] = []
+
+    def run(design: Campaign, *, device_index: int, out: Path | None, clocks: str, progress: object) -> Record:
+        designs.append((design.seed, device_index, out and out.name, clocks))
+        return campaign(list(design.effects_percent), lie_percent=lie_percent, seed=design.seed)
+
+    monkeypatch.setattr("gemm.campaigns.run_campaign", run)
+    monkeypatch.setattr("gemm.campaign_cli.need_gpu", lambda what, device: None)
+    return CliRunner().invoke(app, arguments), designs
+
+
+def test_each_run_of_a_campaign_has_its_own_seed_and_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ["--pairs", "20", "--seed", "5", "--device", "1", "--format", "json"]
+    done, designs = asked(monkeypatch, "aa", *options, "--runs", "2", "--out", "x.jsonl")
+    assert designs == [(5, 1, "x-0.jsonl", "monitor"), (6, 1, "x-1.jsonl", "monitor")]
+    assert done.exit_code == 0
+    assert {row["verdicts"] for row in json.loads(done.stdout)["rows"]} == {40}
+    _, designs = asked(monkeypatch, "aa", *options, "--runs", "1", "--out", "x.jsonl")
+    assert designs == [(5, 1, "x.jsonl", "monitor")]
+
+
+def test_a_campaign_outside_its_band_fails_after_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    done, _ = asked(monkeypatch, "aa", "--pairs", "20", "--runs", "1", lie_percent=1.0)
+    assert isinstance(done.exception, BenchError)
+    assert done.exception.exit_status == 1
+    assert "lie outside their 99.9 % band" in str(done.exception)
+    assert "cycles" in done.stdout
+
+
+def test_a_campaign_of_no_run_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    done, designs = asked(monkeypatch, "aa", "--runs", "0")
+    assert (str(done.exception), designs) == ("--runs: 0 is below 1", [])

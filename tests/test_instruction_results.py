@@ -8,7 +8,8 @@ import json
 from pathlib import Path
 
 import pytest
-from instruction_record import H200, LATENCY, SLOPE, cycles_of, make_record
+from instruction_record import LATENCY, SLOPE, cycles_of, make_record
+from rows import H200
 
 from micro.cli_instructions import measured_text, predicted_text
 from micro.instruction_figure import draw_heat_maps, grid_of

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rows import header
 
 from micro.arm_names import MMA_ARM, Work, arm_name
 from micro.results import COLUMNS, heading_lines, measured_rows
@@ -14,30 +15,23 @@ from micro.run import newest_record
 from stats.errors import BenchError
 from stats.levels import level_of
 from stats.prepare import require_accepted
-from stats.records import ArmInfo, CellRow, ClockState, Device, Header, Record, RecordWriter
+from stats.records import ArmInfo, CellRow, Device, Record, RecordWriter
 from stats.tables import FORMATS, render
+
+GPU = Device(name="Test GPU", uuid="GPU-0", compute_capability="9.0", sm_count=2)
 
 
 def record(levels: dict[str, float], processes: int = 4, blocks: int = 4) -> Record:
     """Cells at the given cycles per k-step; process p is higher by p/1000 so that intervals have a width."""
     static = {"load_instructions": 8, "wavefronts": 24, "bytes": 3072}
-    header = Header(
-        tool="micro-bench",
-        created_utc="2026-01-01T00:00:00Z",
-        run_id="test",
-        device=Device(name="Test GPU", uuid="GPU-0", compute_capability="9.0", sm_count=2),
-        seed=1,
-        clocks=ClockState(requested="auto", effective="monitor", label="monitored"),
-        arms=[
-            ArmInfo(name=name, static=static | ({"predicted_cycles": 24.0} if name.endswith("load") else {}))
-            for name in levels
-        ],
-        reference=next(iter(levels)),
-        processes=processes,
-        blocks=blocks,
-        workload={"blocks_per_sm": 2},
+    arms = [
+        ArmInfo(name=name, static=static | ({"predicted_cycles": 24.0} if name.endswith("load") else {}))
+        for name in levels
+    ]
+    made = header(
+        arms, tool="micro-bench", device=GPU, processes=processes, blocks=blocks, workload={"blocks_per_sm": 2}
     )
-    found = Record(header=header)
+    found = Record(header=made)
     for process in range(processes):
         for block in range(blocks):
             for position, (name, level) in enumerate(levels.items()):

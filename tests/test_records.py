@@ -1,15 +1,11 @@
-"""Does a record survive: torn, cut, foreign, newer, damaged, on a full disk? Is it read back as it was written?"""
+"""Does a record survive: torn, cut, foreign, newer, damaged? Is it read back as it was written?"""
 
 from __future__ import annotations
 
-import errno
 import gc
 import json
 import math
-import os
 import re
-import subprocess
-import sys
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
@@ -17,22 +13,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rows import cell, header
+from rows import ROWS, cell, header, written
 
-from stats.attempts import complete_attempts, final_cells, next_attempt, require_same_run
 from stats.errors import UserError
 from stats.records import (
     SCHEMA_VERSION,
-    ArmInfo,
     CellRow,
-    ClockState,
-    Device,
-    Header,
     ProcessRow,
     Record,
     RecordWriter,
     SkipRow,
-    check_writable,
     newest_first,
     read_record,
 )
@@ -41,22 +31,6 @@ from stats.records import (
 def same(a: Any, b: Any) -> bool:
     """Equality in which nan equals nan."""
     return repr(a) == repr(b)
-
-
-def written(path: Path, *rows: CellRow | SkipRow | ProcessRow) -> bytes:
-    with RecordWriter(path, header()) as writer:
-        for row in rows:
-            writer.append(row)
-    return path.read_bytes()
-
-
-ROWS = (
-    ProcessRow(0, "start", other_processes=-1),
-    cell(clock_mhz=1980.0, throttle_reasons=("sw_power_cap",), values={"x_ns": 1.5, "y": math.nan}),
-    replace(cell(arm="B"), time_ns=math.nan),
-    SkipRow("C", "needs sm_100"),
-    ProcessRow(0, "end", detail="état"),
-)
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
@@ -323,9 +297,6 @@ def test_any_row_is_read_or_refused_in_one_line(
     assert "\n" not in message
 
 
-# Where it cannot be written
-
-
 def test_white_space_around_a_row_is_no_damage_and_a_second_row_on_its_line_is(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     lines = written(path, *ROWS).splitlines()
@@ -356,119 +327,6 @@ def test_reading_leaves_garbage_collection_as_it_was(tmp_path: Path) -> None:
         gc.enable()
 
 
-def test_a_record_is_never_overwritten(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    before = written(path, *ROWS)
-    for attempt in (lambda: RecordWriter(path, header()), lambda: check_writable(path)):
-        with pytest.raises(UserError, match=r"a\.jsonl: exists already; choose another --out, or continue it with"):
-            attempt()
-    assert path.read_bytes() == before
-
-
-def test_folder_that_is_not_there(tmp_path: Path) -> None:
-    path = tmp_path / "absent" / "a.jsonl"
-    for attempt in (lambda: RecordWriter(path, header()), lambda: check_writable(path)):
-        with pytest.raises(UserError, match=r"cannot be written \(No such file or directory\); choose another --out"):
-            attempt()
-
-
-@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no /proc")
-def test_folder_that_takes_no_files() -> None:
-    path = Path("/proc/self/a.jsonl")  # refuses even root
-    for attempt in (lambda: RecordWriter(path, header()), lambda: check_writable(path)):
-        with pytest.raises(UserError, match=r"cannot be written \("):
-            attempt()
-
-
-def test_check_leaves_nothing_behind_and_sees_a_disk_too_small(tmp_path: Path) -> None:
-    check_writable(tmp_path / "a.jsonl", 1000)
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(UserError, match=r"MB free and the record needs about .* MB; make room"):
-        check_writable(tmp_path / "a.jsonl", 1 << 60)
-
-
-_FULL_DISK = """
-import resource, sys
-from pathlib import Path
-from stats.records import RecordWriter, read_record
-from stats.errors import UserError
-from rows import cell, header
-path = Path(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
-written = 0
-try:
-    with RecordWriter(path, header()) as writer:
-        while True:
-            writer.append(cell(block=written))
-            written += 1
-except UserError as error:
-    print(written, error)
-resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-"""
-
-
-@pytest.mark.parametrize("limit_bytes", [4000, 4100, 100])
-def test_full_disk_is_one_line_and_keeps_whole_rows(tmp_path: Path, limit_bytes: int) -> None:
-    # A limit on the size of files fails like a full disk does: a part of the line is taken, then comes an error.
-    path = tmp_path / "a.jsonl"
-    done = subprocess.run(
-        [sys.executable, "-c", _FULL_DISK, str(path), str(limit_bytes)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == ""
-    written_rows, message = done.stdout.split(" ", 1)
-    assert "writing failed (File too large); the rows before it are kept" in message
-    if limit_bytes == 100:  # not even the header: nothing stays in the way of the next attempt
-        assert not path.exists()
-        return
-    record = read_record(path)
-    assert record.torn_line is None
-    assert len(record.cells) == int(written_rows) > 0
-
-
-def test_device_without_space(tmp_path: Path) -> None:
-    writer = RecordWriter(tmp_path / "a.jsonl", header())
-    writer.append(cell())
-    full = os.open("/dev/full", os.O_WRONLY)
-    assert writer._fd is not None
-    os.dup2(full, writer._fd)
-    os.close(full)
-    with pytest.raises(UserError, match=os.strerror(errno.ENOSPC)):
-        writer.append(cell(block=1))
-    assert len(writer.record.cells) == 1
-    writer.close()
-
-
-def test_a_record_that_another_run_writes_is_not_continued(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    with RecordWriter(path, header()), pytest.raises(UserError, match="another run is writing"):
-        RecordWriter(path, header(), resume=True)
-    with RecordWriter(path, header(), resume=True) as writer:
-        writer.append(cell())
-
-
-def test_header_that_finds_no_space_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_fd: int, _line: bytes) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("stats.records.os.write", full)
-    with pytest.raises(UserError, match=r"writing failed \(No space left on device\)"):
-        RecordWriter(tmp_path / "a.jsonl", header())
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_locks(_fd: int, _how: int) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr("stats.records.fcntl.flock", no_locks)
-    written(tmp_path / "a.jsonl", *ROWS)
-    assert len(read_record(tmp_path / "a.jsonl").cells) == 2
-
-
 def test_newest_first_passes_over_what_is_no_record(tmp_path: Path) -> None:
     for name, when, tool in (("a", "2025-01-02", "t"), ("b", "2025-01-03", "t"), ("c", "2025-01-04", "other")):
         RecordWriter(tmp_path / f"{name}.jsonl", header(created_utc=when, tool=tool)).close()
@@ -476,86 +334,3 @@ def test_newest_first_passes_over_what_is_no_record(tmp_path: Path) -> None:
     (tmp_path / "e.jsonl").write_text("{}\n")
     (tmp_path / "f.jsonl").mkdir()
     assert [path.stem for path in newest_first(tmp_path, "t")] == ["b", "a"]
-
-
-# Attempts
-
-
-def attempt_cells(process: int, attempt: int, blocks: int = 2, arms: str = "AB") -> list[CellRow]:
-    return [cell(process, block, arm, attempt) for block in range(blocks) for arm in arms]
-
-
-def record_of(*cells: CellRow, **changes: Any) -> Record:
-    return Record(header(**changes), cells=list(cells))
-
-
-def test_the_last_complete_attempt_counts() -> None:
-    record = record_of(
-        *attempt_cells(0, 0),
-        *attempt_cells(1, 0, blocks=1),
-        *attempt_cells(1, 1),
-        *attempt_cells(0, 1),
-        *attempt_cells(0, 2, blocks=1),
-        *attempt_cells(2, 0, arms="A"),
-    )
-    assert complete_attempts(record) == {0: 1, 1: 1}
-    # As text: what was not measured is nan, which equals nothing.
-    assert repr(final_cells(record)) == repr(attempt_cells(1, 1) + attempt_cells(0, 1))
-
-
-def test_a_repeated_cell_does_not_complete_an_attempt() -> None:
-    assert complete_attempts(record_of(*attempt_cells(0, 0, blocks=1) * 2)) == {}
-
-
-def test_skipped_arms_are_not_waited_for() -> None:
-    record = record_of(*attempt_cells(0, 0, arms="A"))
-    assert complete_attempts(record) == {}
-    record.add(SkipRow("B", "needs sm_100"))
-    assert complete_attempts(record) == {0: 0}
-
-
-def test_next_attempt_knows_cells_and_events() -> None:
-    record = record_of(*attempt_cells(0, 0))
-    record.add(ProcessRow(1, "failed", attempt=2))
-    assert [next_attempt(record, process) for process in range(3)] == [1, 3, 0]
-
-
-DEVICE = Device(name="X", uuid="u", compute_capability="9.0", sm_count=132)
-
-
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"tool": "other"}, "tool"),
-        ({"seed": 2}, "seed"),
-        ({"blocks": 4}, "blocks"),
-        ({"margin_percent": 1.0}, "margin_percent"),
-        ({"comparisons": [("B", "A")]}, "comparisons"),
-        ({"twin": "B"}, "twin"),
-        ({"l2_mode": "flushed"}, "l2_mode"),
-        ({"config": {"a": {"b": 2}}}, r"config\.a\.b"),
-        ({"config": {}}, r"config\.a"),
-        ({"source_hash": "other"}, "source_hash"),
-        ({"build_flags": ["-G"]}, "build_flags"),
-        ({"arms": [ArmInfo(name="A"), ArmInfo(name="C")]}, "arms"),
-        ({"arms": [ArmInfo(name="B"), ArmInfo(name="A")]}, "arms"),
-        ({"device": DEVICE.model_copy(update={"uuid": "v"})}, r"device\.uuid"),
-        ({"device": None}, "device"),
-        ({"software": {"torch": "9"}}, r"software\.torch"),
-        ({"workload": {"m": 1}}, r"workload\.m"),
-        ({"clocks": ClockState(requested="auto", effective="lock", label="locked")}, "clocks"),
-    ],
-)
-def test_another_run_is_refused_by_the_name_of_the_field(changes: dict[str, Any], field: str) -> None:
-    old = header(config={"a": {"b": 1}}, device=DEVICE)
-    require_same_run(old, old)
-    with pytest.raises(UserError, match=f"^{field}: the record has .*, this run .*; choose another --out"):
-        require_same_run(old, header(**{"config": {"a": {"b": 1}}, "device": DEVICE, **changes}))
-
-
-def test_what_a_journey_through_json_changes_is_no_difference() -> None:
-    config = {"pair": (1, 2), "limit": math.nan}
-    old = Header.model_validate_json(
-        json.dumps({**header().model_dump(mode="json"), "config": {"pair": [1, 2], "limit": None}})
-    )
-    require_same_run(old, header(config=config, run_id="other", created_utc="later"))

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from report_records import LOAD, MMA, PREDICTED, gemm_record, make_record, micro_record
 
 from stats.errors import BenchError, UserError
 from stats.levels import Level
 from stats.report.blocks import digest
 from stats.report.figure_data import build_figure, caption_of, figure_names
+from stats.report.figure_style import ImageFormat
 from stats.report.figures import draw, image
 from stats.report.model import Bar, Ladder, Mark, NotInRecord, Overlap, Paired, Predicted, RunTrace
 from stats.report.source import Source
@@ -63,6 +66,24 @@ def test_same_bytes_on_every_run_and_no_date(micro: Source, name: str) -> None:
         assert first == second
         assert b"smem-bench d1234" in first
         assert not re.search(rb"<dc:date>|Creation Time|Matplotlib v", first)
+
+
+@pytest.mark.parametrize("fmt", ["svg", "png"])
+def test_last_digits_of_the_layout_do_not_show(
+    micro: Source, fmt: ImageFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = build_figure(micro, "run")
+    usual = image("n", data, "caption", fmt)
+    lay_out = ConstrainedLayoutEngine.execute
+
+    def laid_out_elsewhere_in_memory(engine: ConstrainedLayoutEngine, figure: Figure) -> Any:
+        found = lay_out(engine, figure)
+        for axes in figure.axes:
+            axes.set_position([float(value) * (1 + 1e-14) for value in axes.get_position().bounds])
+        return found
+
+    monkeypatch.setattr(ConstrainedLayoutEngine, "execute", laid_out_elsewhere_in_memory)
+    assert image("n", data, "caption", fmt) == usual
 
 
 def test_ladder_of_micro_stands_against_the_limit(micro: Source) -> None:

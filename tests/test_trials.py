@@ -1,4 +1,4 @@
-"""Does the runner do what the record says: fresh processes, recorded orders, errors with the arm's name, resume?"""
+"""Does the runner do what the record says: fresh processes, recorded orders, and errors with the arm's name?"""
 
 from __future__ import annotations
 
@@ -14,44 +14,13 @@ import dummy_arms
 import pynvml
 import pytest
 from fake_nvml import FakeNvml
+from trial_runs import NO_DRIVER, ONE, SPEC, Listener
 
 from stats.attempts import complete_attempts, final_cells
 from stats.errors import BenchError, UserError
 from stats.order import block_orders
-from stats.progress import Silent
-from stats.records import CellRow, Header, ProcessRow, Record, RecordWriter, SkipRow, read_record
-from stats.trials import ArmSet, TrialSpec, run_trials
-
-SPEC = TrialSpec(tool="test", reference="A", processes=2, blocks=4, warmup_blocks=1, comparisons=[("A", "B")])
-ONE = replace(SPEC, processes=1)
-NO_DRIVER = FakeNvml(refuse={"nvmlInit": pynvml.NVML_ERROR_DRIVER_NOT_LOADED})
-
-
-class Listener(Silent):
-    def __init__(self) -> None:
-        self.said: list[str] = []
-        self.total = (0, 0)
-        self.rows: list[CellRow] = []
-        self.ended = 0
-
-    def begin(self, cells: int, done: int) -> None:
-        self.total = (cells, done)
-
-    def advance(self, row: CellRow) -> None:
-        self.rows.append(row)
-
-    def note(self, text: str) -> None:
-        self.said.append(text)
-
-    def end(self) -> None:
-        self.ended += 1
-
-
-def without_start(cells: list[CellRow]) -> list[CellRow]:
-    """Cells without what differs from run to run; figures that are nan would never be equal."""
-    return [
-        replace(cell, started_s=0.0, temperature_c=0.0, power_w=0.0, nvml_clock_mhz=0.0, attempt=0) for cell in cells
-    ]
+from stats.records import CellRow, ProcessRow, Record, RecordWriter, SkipRow, read_record
+from stats.trials import ArmSet, run_trials
 
 
 def no_children_are_left() -> bool:
@@ -321,96 +290,6 @@ def test_the_runner_works_outside_the_main_thread() -> None:
     thread.start()
     thread.join(60)
     assert len(found[0].cells) == 6
-
-
-# Resume
-
-
-def test_resume_after_a_failure_gives_the_same_cells(tmp_path: Path) -> None:
-    whole = run_trials(replace(SPEC, processes=3), partial(dummy_arms.plain, ("A", "B")))
-    out = tmp_path / "a.jsonl"
-    once = partial(dummy_arms.misbehaving, "value", 3, tmp_path / "failed")
-    with pytest.raises(BenchError, match="arm B"):
-        run_trials(replace(SPEC, processes=3), once, out=out)
-    listener = Listener()
-    resumed = run_trials(replace(SPEC, processes=3), once, out=out, resume=True, progress=listener)
-    assert listener.said == [f"{out}: 0 of 3 processes are finished"]
-    assert complete_attempts(resumed) == {0: 1, 1: 0, 2: 0}
-    assert [event.event for event in resumed.events if event.process == -1] == ["resumed", "complete"]
-    assert len(resumed.cells) > len(whole.cells)  # the first attempt's cells stay
-    assert without_start(final_cells(resumed)) == without_start(whole.cells)
-    assert repr(final_cells(read_record(out))) == repr(final_cells(resumed))
-
-
-def test_resume_keeps_finished_processes_and_cuts_a_torn_line(tmp_path: Path) -> None:
-    out = tmp_path / "a.jsonl"
-    run_trials(SPEC, dummy_arms.plain, out=out)
-    whole = read_record(out)
-    lines = out.read_bytes().splitlines(keepends=True)
-    out.write_bytes(b"".join(lines[:17]) + lines[17][:40])
-    listener = Listener()
-    resumed = run_trials(SPEC, dummy_arms.plain, out=out, resume=True, progress=listener)
-    assert listener.said == [f"{out}: line 18 was cut off and is dropped", f"{out}: 1 of 2 processes are finished"]
-    assert listener.total == (24, 12)
-    assert len(listener.rows) == 12
-    assert complete_attempts(resumed) == {0: 0, 1: 1}
-    assert without_start(final_cells(read_record(out))) == without_start(whole.cells)
-
-
-def test_resume_of_a_finished_record_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = tmp_path / "a.jsonl"
-    run_trials(ONE, dummy_arms.plain, out=out)
-    before = out.read_bytes()
-    monkeypatch.setattr("stats.trials.FreshProcess", None)
-    assert len(run_trials(ONE, dummy_arms.plain, out=out, resume=True).cells) == 12
-    assert out.read_bytes() == before
-    out.write_bytes(b"".join(before.splitlines(keepends=True)[:-2]))  # killed after its last cell
-    assert run_trials(ONE, dummy_arms.plain, out=out, resume=True).events[-1] == ProcessRow(-1, "complete")
-    assert read_record(out).events[-1] == ProcessRow(-1, "complete")
-
-
-def test_resume_of_nothing_starts_anew(tmp_path: Path) -> None:
-    out = tmp_path / "a.jsonl"
-    assert len(run_trials(ONE, dummy_arms.plain, out=out, resume=True).cells) == 12
-    assert len(run_trials(replace(ONE, blocks=2), dummy_arms.plain, out=None, resume=True).cells) == 6
-
-
-def interrupted_record(out: Path) -> Header:
-    """A record of which the second process is missing."""
-    spec = replace(SPEC, twin="A.twin", blocks=2)
-    run_trials(replace(spec, processes=2), dummy_arms.with_facts, out=out, nvml=NO_DRIVER)
-    lines = out.read_bytes().splitlines(keepends=True)
-    out.write_bytes(b"".join(lines[:9]))
-    return read_record(out).header
-
-
-def test_resume_of_another_run_names_the_field(tmp_path: Path) -> None:
-    out = tmp_path / "a.jsonl"
-    header = interrupted_record(out)
-    before = out.read_bytes()
-    spec = replace(SPEC, twin="A.twin", blocks=2)
-    cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-        ({"seed": 2}, {}, "seed: the record has 1, this run 2"),
-        ({"config": {"x": 1}}, {}, r"config\.x: the record has null, this run 1"),
-        ({"blocks": 4}, {}, "blocks"),
-        ({}, {"source_hash": "new"}, 'source_hash: the record has "abc", this run "new"'),
-        ({}, {"uuid": "other"}, r"device\.uuid"),
-        ({}, {"skipped": ()}, "arms"),
-    ]
-    for changes, facts, says in cases:
-        with pytest.raises(UserError, match=f"^{says}"):
-            run_trials(
-                replace(spec, **changes),
-                partial(dummy_arms.with_facts, **facts),
-                out=out,
-                resume=True,
-                nvml=NO_DRIVER,
-            )
-        assert out.read_bytes() == before
-    record = run_trials(spec, dummy_arms.with_facts, out=out, resume=True, nvml=NO_DRIVER)
-    assert record.header == header
-    assert record.skips == [SkipRow("D", "needs sm_100")]  # told once
-    assert complete_attempts(record) == {0: 0, 1: 0}
 
 
 def test_sources_that_change_during_the_run_stop_it(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """How every figure looks and is written: one size, one palette, one font, and the same bytes on every run.
 
 Okabe and Ito's palette (told apart by colour-blind readers), with hatches and marker shapes beside the colours so that
-a grey print still tells them apart. The trap: matplotlib puts the date, its version and random ids into files, and a
-reader's matplotlibrc into figures; all four are fixed here.
+a grey print still tells them apart. The trap: matplotlib puts the date, its version, random ids and the last digits of
+its layout into files, and a reader's matplotlibrc into figures; all five are fixed here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ IMAGE_FORMATS: tuple[ImageFormat, ...] = ("png", "svg")
 BLUE, ORANGE, GREEN, RED, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"
 BLACK, GREY = "#222222", "#888888"
 WIDTH_INCHES = 7.2
-PNG_DPI = 160
+PNG_DPI, SVG_DPI = 160, 72  # of SVG matplotlib's own: its unit is the point
 CAPTION_CHARACTERS = 116
 CAPTION_LINE_INCHES = 0.145
 
@@ -108,11 +108,31 @@ def rendered(name: str, draw: Callable[[], Figure], fmt: ImageFormat, digest: st
         figure = draw()
         # The canvases themselves: savefig would lay the figure out and draw it once more, to no end.
         if fmt == "svg":
-            FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None, "Creator": None, **described})  # type: ignore[no-untyped-call]
+            canvas = FigureCanvasSVG(figure)
+            _settle(figure, SVG_DPI)
+            canvas.print_svg(out, metadata={"Date": None, "Creator": None, **described})  # type: ignore[no-untyped-call]
             return _shortened(out.getvalue())
-        figure.dpi = PNG_DPI
-        FigureCanvasAgg(figure).print_png(out, metadata={"Software": None, **described})  # type: ignore[no-untyped-call]
+        agg = FigureCanvasAgg(figure)
+        _settle(figure, PNG_DPI)
+        agg.print_png(out, metadata={"Software": None, **described})  # type: ignore[no-untyped-call]
         return out.getvalue()
+
+
+def _settle(figure: Figure, dpi: int) -> None:
+    """Lay the figure out once, to nine decimals of its size, and keep that.
+
+    The layout's solver goes through its variables in the order of their addresses, so that its last digits change from
+    run to run, and with them the ids that matplotlib makes of clip rectangles.
+    """
+    figure.dpi = dpi
+    engine = figure.get_layout_engine()
+    if engine is None:
+        return
+    engine.execute(figure)
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        left, bottom, width, height = (round(float(value), 9) for value in axes.get_position().bounds)
+        axes.set_position((left, bottom, width, height))
 
 
 def _shortened(svg: bytes) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -16,7 +17,7 @@ from stats.errors import BenchError
 from stats.report.figure_data import build_figure, caption_of, figure_names
 from stats.report.figures import image
 from stats.report.html_style import CSS
-from stats.report.model import NotInRecord, Table
+from stats.report.model import NotInRecord, Paired, Table
 from stats.report.queries import build_table, main_table
 from stats.report.show import Section, sections
 from stats.report.source import Source
@@ -24,6 +25,7 @@ from stats.tables import Column
 
 __all__ = ["html_report"]
 
+_PANELS = 24  # hundreds of panels in one figure take minutes and are read by nobody
 _ID = re.compile(r'(?<= id=")[^"]+')
 _REFERENCE = re.compile(r'(?<=href="#)[^"]+|(?<=url\(#)[^)]+')
 
@@ -91,8 +93,11 @@ def _figures(source: Source, number: int) -> str:
         except BenchError as error:
             parts.append(f'<p class="alert">{escape(name)}: {escape(str(error))}</p>\n')
             continue
-        svg = image(f"{source.record.name}-{name}", data, None, "svg").decode("utf-8")
         caption = caption_of(source, data)
+        if isinstance(data, Paired) and len(data.panels) > _PANELS:
+            caption += f" The first {_PANELS} of {len(data.panels)} comparisons; bench-stats plot draws all of them."
+            data = replace(data, panels=data.panels[:_PANELS])
+        svg = image(f"{source.record.name}-{name}", data, None, "svg").decode("utf-8")
         parts.append(
             f'<figure>\n<div class="scroll">{_inlined(svg, f"r{number}-{name}-", data.title)}</div>'
             f"<figcaption>{escape(caption)}</figcaption>\n</figure>\n"

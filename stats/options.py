@@ -1,0 +1,32 @@
+"""Options that several commands share, each declared once: in a signature, ``fmt: options.Format = "table"``.
+
+What is none of the values that an option allows is refused while the command line is read, in one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stats import tables
+from stats.errors import choice
+
+
+def one_of(option: str, allowed: Sequence[str], text: str) -> Any:
+    """The declaration of ``option`` with the help ``text``, which takes one of ``allowed`` and raises UserError."""
+    return typer.Option(
+        option, metavar="|".join(allowed), parser=lambda value: choice(option, value, allowed), help=text
+    )
+
+
+Clocks = Annotated[Any, one_of("--clocks", ("auto", "lock", "monitor"), "What may be done to the clocks.")]
+Config = Annotated[str, typer.Option("--config", metavar="FILE|NAME", help="A YAML file, or a name in configs/.")]
+Device = Annotated[int, typer.Option("--device", min=0, help="CUDA device, as CUDA numbers them.")]
+Format = Annotated[tables.Format, one_of("--format", tables.FORMATS, "Form of the result on stdout.")]
+Launches = Annotated[int | None, typer.Option("--launches", help="Launches measured as one cell.")]
+Out = Annotated[Path | None, typer.Option("--out", metavar="FILE.jsonl", help="Write the raw cells here.")]
+Processes = Annotated[int | None, typer.Option("--processes", help="Fresh processes: the n of every interval.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the record in --out.")]
