@@ -102,7 +102,7 @@ class _Runner:
         self.torch.cuda.synchronize()
         spans = sm_spans(self.spans.cpu().numpy().view(SPAN))
         check_sinks(arm.name, self.sinks.cpu().numpy().view(np.uint32), expected)
-        check_residency(spans, self.blocks, 1, WARPS, arm.name)
+        check_residency(spans, int(self.device.sm_count), 1, WARPS, arm.name)
         passes = loops * PASSES_PER_LOOP
         floor = mma_floor_cycles_per_kstep(self.device.compute_capability, arm.mmas) if arm.with_mma else None
         check_limits(spans, passes, arm.port_cycles * SHARED_BYTES_PER_CLK, floor, arm.name)
