@@ -59,12 +59,6 @@ def test_a_wrong_residency_stops_the_run() -> None:
         run()
 
 
-def test_room_for_a_second_block_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contention_cells, "shared_bytes_for_residency", lambda *_: 50_000)
-    with pytest.raises(BenchError, match=r"[2-9] blocks fit an SM and 0 bytes spill"):
-        make_arms(SMALL)
-
-
 def test_a_rate_above_the_port_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_arms(SMALL).arms["ldmatrix.x4/n12"]
     monkeypatch.setattr("micro.spans.SHARED_BYTES_PER_CLK", 100)  # as if the chip could do no more

@@ -48,11 +48,12 @@ __device__ __forceinline__ void pack_high(uint32_t& value, uint32_t high) {
   asm volatile("prmt.b32 %0, %0, %1, 0x5410;" : "+r"(value) : "r"(high));
 }
 
-// The N instructions of a pass and what they need. Addresses: without conflicts, distinct within a pass, and the second
-// and later ones are immediates.
+// The N instructions of a pass and what they need. Addresses are free of conflicts, those of loads distinct within a
+// pass, and all but the first an immediate.
 template <Kind KIND, int N, bool WITH_MMA>
 struct Work {
   static constexpr bool X4 = KIND == ldm_x4, X2 = KIND == ldm_x2 || KIND == ldm_x2_trans;
+  static_assert(WITH_MMA || !X2, "nobody would use what they bring");
   // Two fixed fragments each, or those that ldmatrix bring; with more than two, some arms spill.
   static constexpr int A_SETS = X4 ? N : 2, B_SETS = X2 ? N : 2;
   static constexpr int WORDS = X4 || X2 || KIND == none ? 1 : KIND == st_b32 ? STORED : N < HELD ? N : HELD;
@@ -95,7 +96,6 @@ struct Work {
     // Without mma nobody uses what they bring; a sum, since an xor over an even number of passes is 0.
     if constexpr (X4 && !WITH_MMA)
       words[0] += a[i % A_SETS][0] + a[i % A_SETS][1] + a[i % A_SETS][2] + a[i % A_SETS][3];
-    if constexpr (X2 && !WITH_MMA) words[0] += b[i % B_SETS][0] + b[i % B_SETS][1];
   }
 
   // Neighbours share a set that is loaded anew, so that its load can follow its last use at once.
