@@ -13,13 +13,13 @@ from typing import Any
 
 import typer
 
-from micro import cli_counters, cli_doctor, cli_instructions, cli_static
+from micro import cli_contention, cli_counters, cli_doctor, cli_instructions, cli_static
 from micro.variants import ALL_VARIANTS, parse_variants
 from stats import options
 from stats.errors import UserError, choice, need_out, run_app
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-for part in (cli_static, cli_instructions, cli_counters, cli_doctor):
+for part in (cli_static, cli_instructions, cli_contention, cli_counters, cli_doctor):
     part.register(app)
 
 

@@ -55,32 +55,22 @@ def instructions(
         raise UserError(f"--figure {figure}: there is no folder {figure.parent}; make it first")
     if figure is not None and not os.access(figure if figure.exists() else figure.parent, os.W_OK):
         raise UserError(f"--figure {figure}: cannot be written; choose another place")
+    from micro.cli_measured import device_is_here, named_record
+
     if record is not None:
-        if out is not None:
-            raise UserError("--out: --record measures nothing, so there is nothing to record; leave one of them out")
-        from stats.records import read_record
         from stats.report.files import refuse_records
 
         if figure is not None:
             refuse_records("--figure", figure, [record])
-        _show(read_record(record), fmt, figure)
+        _show(named_record(record, out), fmt, figure)
         return
-    from micro.device import cuda_device_count, driver_trouble, require_gpu
     from micro.instructions import InstructionsConfig
     from stats.config import load_config
 
     chosen = load_config(config, InstructionsConfig)
-    if cuda_device_count() == 0:
-        if trouble := driver_trouble():
-            print(f"micro-bench instructions: {trouble}", file=sys.stderr)
-        for option, value in (("--out", out), ("--figure", figure)):
-            if value is not None:
-                raise UserError(
-                    f"{option}: there is no CUDA device, so nothing is measured; give a record with --record"
-                )
+    if not device_is_here(TOOL, device, {"--out": out, "--figure": figure}):
         sys.stdout.write(predicted_text(chosen, fmt))
         return
-    require_gpu(device)
     _show(run_instructions(chosen, device_index=device, out=out, resume=resume), fmt, figure)
 
 
@@ -118,12 +108,12 @@ def _show(found: Record, fmt: str, figure: Path | None) -> None:
 def measured_text(record: Record, fmt: Any) -> str:
     """The tables of a record. CSV holds the reference table only; JSON holds everything, unrounded."""
     from micro import published
+    from micro.cli_measured import require_tool
     from micro.instruction_results import COLUMNS, FIT_COLUMNS, UNITS_LINE, fit_rows, fits_of, points_of, table_rows
     from micro.results import heading_lines
 
     where = record.path or record.name
-    if record.header.tool != TOOL:
-        raise UserError(f"{where}: a record of {record.header.tool}, not of {TOOL}; choose another")
+    require_tool(record, TOOL)
     points = points_of(record)
     if not points:
         raise UserError(f"{where}: no process is complete; continue it with --out {where} --resume")

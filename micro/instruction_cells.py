@@ -28,7 +28,7 @@ from micro.instructions import (
     loops_for,
     reference_arm,
 )
-from micro.library import KernelResources
+from micro.library import KernelResources, require_one_block
 from micro.patterns import IMAGE_BYTES, Instruction, Work, image, port_bytes
 from micro.spans import SPAN, TOLERANCE, check_limits, check_residency, sm_spans
 from stats.errors import BenchError
@@ -118,11 +118,7 @@ class _Runner:
             index, step, arm.warps, self.shared_bytes, ctypes.byref(found)
         )
         self.library.check(error, arm.name)
-        if found.resident_blocks != 1 or found.local_bytes:
-            raise BenchError(
-                f"{arm.name}: {found.resident_blocks} blocks fit an SM and {found.local_bytes} bytes spill "
-                f"({found.registers} registers); one block and no spill are required"
-            )
+        require_one_block(found, arm.name)
         blocks = int(self.device.sm_count)
         return functools.partial(self._measure, _Prepared(arm, index, step, blocks, on_device, offsets, data))
 

@@ -18,8 +18,18 @@ from micro.build import CUDA_DIR, BuiltLibrary, load_library
 from micro.cuda_errors import cuda_failure
 from micro.layout import Constants, layout
 from micro.variants import BLayout, ReadMode
+from stats.errors import BenchError
 
-__all__ = ["SOURCE", "KernelResources", "MicroLibrary", "TableRow", "Tiles", "expected_fragments", "random_tiles"]
+__all__ = [
+    "SOURCE",
+    "KernelResources",
+    "MicroLibrary",
+    "TableRow",
+    "Tiles",
+    "expected_fragments",
+    "random_tiles",
+    "require_one_block",
+]
 
 SOURCE = CUDA_DIR / "micro.cu"
 
@@ -102,6 +112,15 @@ class KernelResources(ctypes.Structure):
         ("static_shared_bytes", ctypes.c_int),
         ("resident_blocks", ctypes.c_int),
     )
+
+
+def require_one_block(found: KernelResources, arm: str) -> None:
+    """Raise BenchError unless exactly one block fits an SM and nothing spills."""
+    if found.resident_blocks != 1 or found.local_bytes:
+        raise BenchError(
+            f"{arm}: {found.resident_blocks} blocks fit an SM and {found.local_bytes} bytes spill "
+            f"({found.registers} registers); one block and no spill are required"
+        )
 
 
 class MicroLibrary:

@@ -27,7 +27,7 @@ from stats.report.model import (
     ToolReport,
 )
 
-__all__ = ["INSTRUCTIONS", "REPORT"]
+__all__ = ["CONTENTION", "INSTRUCTIONS", "REPORT"]
 
 UNIT = "SM cycles per warp k-step"
 
@@ -147,3 +147,15 @@ INSTRUCTIONS = ToolReport(
     tables={"instructions": instructions_table, "fits": fits_table, "published": published_table},
     figures={},
 )
+
+
+def contention_table(record: Record) -> Table:
+    """Cycles of a pass by what is in it, and what each instruction costs."""
+    from micro import contention_results
+
+    rows = contention_results.contention_rows(record)
+    units = " ".join(contention_results.UNITS_LINES)
+    return Table("Contention in the load path", contention_results.COLUMNS, rows, units)
+
+
+CONTENTION = ToolReport(main="contention", tables={"contention": contention_table}, figures={})

@@ -148,7 +148,7 @@ def heading_lines(record: Record) -> list[str]:
     of = "" if excluded.accepted == excluded.blocks else f" accepted of {excluded.blocks}"
     lines.append(f"{size}, {blocks} blocks{of} of {len(header.arms)} arms; kernel sources {header.source_hash}")
     mma = _level(ArmLevels(record), MMA_ARM)
-    if mma:
+    if mma and not math.isnan(mma.mean):
         lines.append(f"M (mma only): {mma.text('.3f')} cycles per warp k-step")
     return lines
 

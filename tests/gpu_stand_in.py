@@ -25,6 +25,7 @@ from micro.build import BuiltLibrary
 
 _USERS = (
     *("micro.build", "micro.cells", "micro.library", "micro.arms", "micro.instruction_cells"),
+    "micro.contention_cells",
     *("gemm.library", "gemm.arms", "gemm.explain.stream"),
 )
 
@@ -40,6 +41,7 @@ class Faults:
     error: int = 0  # what every launch returns
     resident_blocks: int | None = None
     spill_bytes: int = 0
+    ring_bytes: int = 0  # more shared memory than the kernels with cp.async should need
     departing: str = ""  # a kernel with fewer resident blocks
     stream_kernels: int = 5
 

@@ -284,4 +284,68 @@ class _Stream(_Library):
         return 0 if opt_in or size <= 48 * 1024 else 1
 
 
-LIBRARIES = {"probe": _Probe, "micro": _Micro, "instructions": _Instructions, "gemm": _Gemm, "stream": _Stream}
+class _Contention(_Library):
+    """A pass takes 49 cycles, whatever is in it: above the port's and the tensor cores' floor of every arm."""
+
+    _IMAGE_BYTES, _REGION_BYTES = 16384, 131072
+
+    @staticmethod
+    def _row(index: int) -> Any:
+        from micro.contention import ARMS
+
+        return ARMS[index]
+
+    def c_contention_count(self) -> int:
+        from micro.contention import ARMS
+
+        return len(ARMS)
+
+    def c_contention_arm(self, index: int) -> SimpleNamespace:
+        from micro.contention import KINDS
+
+        arm = self._row(index)
+        return SimpleNamespace(
+            name=arm.name.encode(),
+            kind=KINDS.index(arm.kind),
+            instructions=arm.instructions,
+            mmas=arm.mmas,
+            copies=-1 if arm.copies is None else arm.copies,
+            shared_bytes=self._IMAGE_BYTES + 32768 * (arm.copies or 0) + self.gpu.faults.ring_bytes * bool(arm.copies),
+        )
+
+    def c_contention_sizes(self, *out: Any) -> None:
+        for reference, value in zip(out, (16, 4, self._IMAGE_BYTES, self._REGION_BYTES), strict=True):
+            reference._obj.value = value
+
+    def c_contention_resources(self, index: int, shared: int, out: Any) -> int:
+        resident = 1 if self.gpu.faults.resident_blocks is None else self.gpu.faults.resident_blocks
+        out._obj.registers, out._obj.local_bytes = 128, self.gpu.faults.spill_bytes
+        out._obj.resident_blocks = resident
+        return self.gpu.faults.error
+
+    def c_contention_launch(self, index: int, blocks: int, shared: int, loops: int, *pointers: Any) -> int:
+        from micro.contention_sinks import Inputs, expected_sinks
+
+        image, source, spans, sinks, _ = pointers
+        words = memory(source, self._REGION_BYTES * 4, np.uint32).reshape(16, -1)
+        inputs = Inputs(memory(image, self._IMAGE_BYTES // 4, np.uint32), words)
+        expected = expected_sinks(self._row(index), inputs, loops)
+        self.gpu.write_spans(spans, blocks, 16, loops * 4 * 16 * 49)
+        rows = memory(sinks, 3 * blocks * 512, np.uint32).reshape(3, blocks, 16, 32)
+        rows[0] = expected.total.astype(np.float32).view(np.uint32)
+        rows[1], rows[2] = expected.left, expected.brought
+        if self.gpu.faults.wrong_sink:
+            rows[0, 0, 3, 5] ^= 0x00800000
+        if self.gpu.faults.wrong_read:
+            rows[2, 1, 3, 5] ^= 1
+        return self.gpu.faults.error
+
+
+LIBRARIES = {
+    "probe": _Probe,
+    "micro": _Micro,
+    "instructions": _Instructions,
+    "contention": _Contention,
+    "gemm": _Gemm,
+    "stream": _Stream,
+}

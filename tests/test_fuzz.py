@@ -21,6 +21,7 @@ from gemm.arguments import parse_shape
 from gemm.config import GemmConfig
 from gemm.explain.stream import StreamConfig
 from micro.config import MicroConfig
+from micro.contention import ContentionConfig
 from micro.counter_config import CountersConfig
 from micro.instructions import InstructionsConfig
 from micro.ncu import parse_instances, parse_names, parse_raw
@@ -36,7 +37,7 @@ from stats.report.source import Library
 from stats.tables import to_json
 
 FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-MODELS = [GemmConfig, MicroConfig, InstructionsConfig, CountersConfig, StreamConfig]
+MODELS = [GemmConfig, MicroConfig, InstructionsConfig, ContentionConfig, CountersConfig, StreamConfig]
 
 
 def attempt(call: Callable[[], Any], error: type[BenchError] = BenchError) -> tuple[Any, str]:

@@ -249,3 +249,72 @@ def test_each_gate_of_the_instructions_bites(instruction: str, fault: str, value
     setattr(gpu.faults, fault, value)
     with pytest.raises(BenchError, match=says):
         run_all(make_arms(instructions_config(instruction)))
+
+
+# Contention
+
+
+def contention_config() -> Any:
+    from micro.contention import ContentionConfig
+
+    return ContentionConfig(processes=1, blocks=2, target_cycles=20_000)
+
+
+def test_every_arm_of_contention_is_checked_and_measured(gpu: Gpu) -> None:
+    from micro.contention import ARMS
+    from micro.contention_cells import make_arms
+
+    made = make_arms(contention_config())
+    assert list(made.arms) == [*(arm.name for arm in ARMS), "mma.twin"]
+    assert made.skipped == {}
+    for name, arm in made.arms.items():
+        cell = arm()
+        assert cell.values["cycles_per_pass"] == pytest.approx(49), name
+        assert cell.clock_mhz == pytest.approx(1000 * CYCLES_PER_NS)
+    assert made.static["ld.shared.b32/n24+cp.async/c2+mma"]["base"] == "ld.shared.b32/n24+mma"
+
+
+def test_a_ring_that_does_not_fit_is_skipped_with_its_size(gpu: Gpu) -> None:
+    from micro.contention import ARMS
+    from micro.contention_cells import make_arms
+
+    gpu.faults.ring_bytes = 100_000
+    made = make_arms(contention_config())
+    assert made.skipped == {"cp.async/c4+mma": "needs 247456 bytes of shared memory; this chip gives a block 232448"}
+    assert len(made.arms) == len(ARMS)  # one less, and the twin
+
+
+@pytest.mark.parametrize(
+    ("fault", "value", "says"),
+    [
+        ("wrong_sink", True, "^mma: the sum of the accumulators is not what the mma of every pass add up to"),
+        ("wrong_read", True, r"^mma: what cp\.async brought is not what its source holds: block 1, warp 3, lane 5"),
+        ("too_fast", True, "^mma: .* is below the tensor cores' floor of 16.00"),
+        ("resident_blocks", 2, "^mma: 2 blocks fit an SM and 0 bytes spill"),
+        ("spill_bytes", 8, "^mma: 1 blocks fit an SM and 8 bytes spill"),
+        ("error", 700, "^mma: CUDA says 'error 700'"),
+    ],
+)
+def test_each_gate_of_contention_bites(fault: str, value: Any, says: str, gpu: Gpu) -> None:
+    from micro.contention_cells import make_arms
+
+    setattr(gpu.faults, fault, value)
+    with pytest.raises(BenchError, match=says):
+        run_all(make_arms(contention_config()))
+
+
+def test_contention_above_the_port_stops_the_run(gpu: Gpu) -> None:
+    from micro.contention_cells import make_arms
+
+    made = make_arms(contention_config())
+    gpu.faults.too_fast = True
+    with pytest.raises(BenchError, match=r"^ldmatrix.x4/n12: .* is above the limit of 128 B/clk/SM"):
+        made.arms["ldmatrix.x4/n12"]()
+
+
+def test_a_library_of_contention_for_another_gpu_is_told_from_a_defect(gpu: Gpu) -> None:
+    from micro.contention_cells import make_arms
+
+    gpu.faults.error = 209
+    with pytest.raises(UserError, match=r"^mma: the library holds code for sm_90"):
+        run_all(make_arms(contention_config()))

@@ -58,6 +58,35 @@ def test_cuda_sources_are_torch_free() -> None:
     assert TORCH.search('#include "ATen/cuda/CUDAContext.h"')
 
 
+CALLS = re.compile(r"\b(cuda(?!GetErrorString)[A-Z]\w*|prepare_kernel)\(")
+
+
+def unanswered(source: str) -> list[str]:
+    """Names of C entry points that call CUDA and return without ``answer``, which forgets the runtime's last error."""
+    entries = re.split(r"^(?:int|const \w+\s*\*|\w+) (\w+)\(", source.partition('extern "C" {')[2], flags=re.MULTILINE)
+    bodies = zip(entries[1::2], entries[2::2], strict=True)
+    return [name for name, body in bodies if CALLS.search(body) and re.search(r"return (?!answer\()", body)]
+
+
+def test_no_entry_point_leaves_an_error_behind_for_the_next_call_of_torch() -> None:
+    sources = [path for path in CUDA_SOURCES if 'extern "C"' in path.read_text(encoding="utf-8")]
+    calling = [path.name for path in sources if CALLS.search(path.read_text(encoding="utf-8"))]
+    assert {"micro.cu", "instructions.cu", "probe.cu", "gemm.cu", "stream.cu"} <= set(calling)
+    assert {path.name: found for path in sources if (found := unanswered(path.read_text(encoding="utf-8")))} == {}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return cudaLaunchKernel(kernel);",
+        "cudaError_t error = prepare_kernel(k);\n  if (error != cudaSuccess) return error;\n  return answer(error);",
+    ],
+)
+def test_an_entry_point_that_would_leave_one_is_found(body: str) -> None:
+    source = 'extern "C" {{\n\nint good() {{ return answer(cudaLaunchKernel(k)); }}\nint bad(int a) {{\n  {}\n}}\n}}\n'
+    assert unanswered(source.format(body)) == ["bad"]
+
+
 SWIZZLE = re.compile(r"\^\s*\(\s*\(+\s*\w+\s*(>>\s*1\s*\)\s*)?&\s*[37]\s*\)+\s*(<<\s*3|\*\s*8)")
 
 

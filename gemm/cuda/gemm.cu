@@ -4,6 +4,7 @@
 // The trap: a kernel with more than 48 KB of dynamic shared memory launches only after gemm_resources has opted in.
 #include <vector>
 
+#include "error.cuh"
 #include "kernels.cuh"
 #include "resources.cuh"
 
@@ -35,7 +36,7 @@ int gemm_resources(int index, KernelResources* out) {
   const GemmKernel& row = table()[index];
   const cudaError_t error =
       cudaFuncSetAttribute(row.kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
-  return error == cudaSuccess ? prepare_kernel(row.kernel, layout::THREADS, row.shared_bytes, out) : error;
+  return answer(error == cudaSuccess ? prepare_kernel(row.kernel, layout::THREADS, row.shared_bytes, out) : error);
 }
 
 // a: [m][k]; b: [k][n], or [n][k] where the row's b_layout is transposed; c: [m][n].
@@ -43,8 +44,8 @@ int gemm_launch(int index, const void* a, const void* b, void* c, int m, int n, 
   const GemmKernel& row = table()[index];
   void* arguments[] = {&a, &b, &c, &m, &n, &k};
   const dim3 grid((m / layout::BM) * (n / layout::BN));
-  return cudaLaunchKernel(row.kernel, grid, dim3(layout::THREADS), arguments, row.shared_bytes,
-                          static_cast<cudaStream_t>(stream));
+  return answer(cudaLaunchKernel(row.kernel, grid, dim3(layout::THREADS), arguments, row.shared_bytes,
+                                 static_cast<cudaStream_t>(stream)));
 }
 
 }  // extern "C"

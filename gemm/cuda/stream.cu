@@ -6,6 +6,7 @@
 // pattern and may be above what L2 gives to SMs that ask for different bytes.
 #include <cuda_runtime.h>
 
+#include "error.cuh"
 #include "raster.cuh"
 #include "resources.cuh"
 #include "tile_source.cuh"
@@ -132,18 +133,18 @@ int stream_prepare(int index, int dynamic_bytes, int* resident_blocks) {
   KernelResources found;
   const cudaError_t error = prepare_kernel(kernels[index], layout::THREADS, dynamic_bytes, &found);
   if (error == cudaSuccess) *resident_blocks = found.resident_blocks;
-  return error;
+  return answer(error);
 }
 
 // The meaning of m, n, k and loops is the kernel's. out: uint32_t[blocks].
 int stream_launch(int index, int blocks, int dynamic_bytes, const void* a, const void* b, int m, int n, int k,
                   int loops, void* out, void* stream) {
   void* arguments[] = {&a, &b, &m, &n, &k, &loops, &out};
-  return cudaLaunchKernel(kernels[index], dim3(blocks), dim3(layout::THREADS), arguments, dynamic_bytes,
-                          static_cast<cudaStream_t>(stream));
+  return answer(cudaLaunchKernel(kernels[index], dim3(blocks), dim3(layout::THREADS), arguments, dynamic_bytes,
+                                 static_cast<cudaStream_t>(stream)));
 }
 
-// Does a launch with so much dynamic shared memory succeed, without the opt-in and with it? An error is cleared.
+// Does a launch with so much dynamic shared memory succeed, without the opt-in and with it?
 int stream_opt_in(int dynamic_bytes, int opt_in, void* stream) {
   const void* kernel = reinterpret_cast<const void*>(opt_in ? empty_kernel_with_opt_in : empty_kernel);
   cudaError_t error = cudaSuccess;
@@ -151,8 +152,7 @@ int stream_opt_in(int dynamic_bytes, int opt_in, void* stream) {
   void* arguments[] = {nullptr};
   if (error == cudaSuccess)
     error = cudaLaunchKernel(kernel, dim3(1), dim3(32), arguments, dynamic_bytes, static_cast<cudaStream_t>(stream));
-  cudaGetLastError();
-  return error;
+  return answer(error);
 }
 
 }  // extern "C"

@@ -9,6 +9,7 @@
 #include <cuda_runtime.h>
 
 #include "chains.cuh"
+#include "error.cuh"
 #include "ptx.cuh"
 #include "resources.cuh"
 #include "span.cuh"
@@ -193,7 +194,7 @@ int instructions_per_loop() { return INSTRUCTIONS_PER_LOOP; }
 const char* instructions_error_string(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 
 int instructions_resources(int index, int step, int warps, int shared_bytes_per_block, KernelResources* out) {
-  return prepare_kernel(instructions[index].kernels[step], 32 * warps, shared_bytes_per_block, out);
+  return answer(prepare_kernel(instructions[index].kernels[step], 32 * warps, shared_bytes_per_block, out));
 }
 
 // spans: WarpSpan[blocks * warps]; sinks: uint32_t[blocks * warps * 32]. instructions_resources must have been called
@@ -201,8 +202,8 @@ int instructions_resources(int index, int step, int warps, int shared_bytes_per_
 int instructions_launch(int index, int step, int blocks, int warps, int shared_bytes_per_block, int loops,
                         const void* image, const void* offsets, void* spans, void* sinks, void* stream) {
   void* arguments[] = {&image, &offsets, &loops, &spans, &sinks};
-  return cudaLaunchKernel(instructions[index].kernels[step], dim3(blocks), dim3(32 * warps), arguments,
-                          shared_bytes_per_block, static_cast<cudaStream_t>(stream));
+  return answer(cudaLaunchKernel(instructions[index].kernels[step], dim3(blocks), dim3(32 * warps), arguments,
+                                 shared_bytes_per_block, static_cast<cudaStream_t>(stream)));
 }
 
 }  // extern "C"

@@ -6,6 +6,7 @@
 // even number of equal passes is zero, so the loop count is odd, and the sink of the timed kernel itself is verified.
 #include <cuda_runtime.h>
 
+#include "error.cuh"
 #include "fragments.cuh"
 #include "read_path.cuh"
 #include "resources.cuh"
@@ -161,7 +162,7 @@ int micro_stages() { return STAGES; }
 const char* micro_error_string(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 
 int micro_resources(int index, int work, int shared_bytes_per_block, KernelResources* out) {
-  return prepare_kernel(variants[index].kernels[work], layout::THREADS, shared_bytes_per_block, out);
+  return answer(prepare_kernel(variants[index].kernels[work], layout::THREADS, shared_bytes_per_block, out));
 }
 
 // spans: WarpSpan[blocks * WARPS]; sinks: uint32_t[blocks * THREADS]. micro_resources must have been called for this
@@ -169,17 +170,18 @@ int micro_resources(int index, int work, int shared_bytes_per_block, KernelResou
 int micro_launch(int index, int work, int blocks, int shared_bytes_per_block, int loops, const void* tiles, void* spans,
                  void* sinks, void* stream) {
   void* arguments[] = {&tiles, &loops, &spans, &sinks};
-  return cudaLaunchKernel(variants[index].kernels[work], dim3(blocks), dim3(layout::THREADS), arguments,
-                          shared_bytes_per_block, static_cast<cudaStream_t>(stream));
+  return answer(cudaLaunchKernel(variants[index].kernels[work], dim3(blocks), dim3(layout::THREADS), arguments,
+                                 shared_bytes_per_block, static_cast<cudaStream_t>(stream)));
 }
 
 int micro_gather(int index, const void* tiles, void* fragments, void* stream) {
   const void* kernel = variants[index].gather;
   cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, TILE_RING_BYTES);
-  if (error != cudaSuccess) return error;
   void* arguments[] = {&tiles, &fragments};
-  return cudaLaunchKernel(kernel, dim3(1), dim3(layout::THREADS), arguments, TILE_RING_BYTES,
-                          static_cast<cudaStream_t>(stream));
+  if (error == cudaSuccess)
+    error = cudaLaunchKernel(kernel, dim3(1), dim3(layout::THREADS), arguments, TILE_RING_BYTES,
+                             static_cast<cudaStream_t>(stream));
+  return answer(error);
 }
 
 }  // extern "C"

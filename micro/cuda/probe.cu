@@ -6,6 +6,7 @@
 // counted. The trap: a host that waits for the held stream waits for ever, so a hold ends by itself.
 #include <cuda_runtime.h>
 
+#include "error.cuh"
 #include "ptx.cuh"
 
 namespace {
@@ -47,26 +48,26 @@ const char* probe_error_string(int error) { return cudaGetErrorString(static_cas
 
 // Once per process: allow the probe the shared memory that keeps it alone on its SM.
 int probe_prepare(int shared_bytes) {
-  return cudaFuncSetAttribute(reinterpret_cast<const void*>(probe_kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              shared_bytes);
+  return answer(cudaFuncSetAttribute(reinterpret_cast<const void*>(probe_kernel),
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
 }
 int probe_launch(int sm_count, int shared_bytes, void* stamps, void* stream) {
   void* arguments[] = {&stamps};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(probe_kernel), dim3(sm_count), dim3(32), arguments,
-                          shared_bytes, static_cast<cudaStream_t>(stream));
+  return answer(cudaLaunchKernel(reinterpret_cast<const void*>(probe_kernel), dim3(sm_count), dim3(32), arguments,
+                                 shared_bytes, static_cast<cudaStream_t>(stream)));
 }
 // flag: a word of page-locked host memory.
 int probe_hold(const void* flag, unsigned ticket, unsigned long long longest_ns, void* stream) {
   uint64_t bound = longest_ns;
   void* arguments[] = {&flag, &ticket, &bound};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(hold_kernel), dim3(1), dim3(1), arguments, 0,
-                          static_cast<cudaStream_t>(stream));
+  return answer(cudaLaunchKernel(reinterpret_cast<const void*>(hold_kernel), dim3(1), dim3(1), arguments, 0,
+                                 static_cast<cudaStream_t>(stream)));
 }
 int probe_spin(int blocks, unsigned long long cycles, void* stream) {
   uint64_t duration = cycles;
   void* arguments[] = {&duration};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(spin_kernel), dim3(blocks), dim3(1), arguments, 0,
-                          static_cast<cudaStream_t>(stream));
+  return answer(cudaLaunchKernel(reinterpret_cast<const void*>(spin_kernel), dim3(blocks), dim3(1), arguments, 0,
+                                 static_cast<cudaStream_t>(stream)));
 }
 
 }  // extern "C"

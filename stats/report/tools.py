@@ -19,6 +19,7 @@ __all__ = ["TOOL_REPORTS", "tool_report"]
 TOOL_REPORTS = {
     "micro-bench": "micro.report:REPORT",
     "micro-bench instructions": "micro.report:INSTRUCTIONS",
+    "micro-bench contention": "micro.report:CONTENTION",
     "gemm-bench": "gemm.report:REPORT",
 }
 

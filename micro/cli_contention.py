@@ -1,0 +1,104 @@
+"""``micro-bench contention``: what an instruction costs while mma follow each other, and loads and copies each other.
+
+With a GPU it measures; with ``--record`` it computes the table of an earlier run again; with neither it prints the
+ceilings. Each form says which it is. Imports that cost time happen inside the command.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from stats.errors import choice, need_out
+from stats.tables import FORMATS, render, wrapped
+
+if TYPE_CHECKING:
+    from micro.contention import ContentionConfig
+    from stats.records import Record
+
+__all__ = ["TOOL", "contention", "measured_text", "predicted_text", "register", "run_contention"]
+
+TOOL = "micro-bench contention"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``micro-bench``."""
+    app.command("contention")(contention)
+
+
+def contention(
+    config: str = typer.Option(
+        "contention", "--config", metavar="FILE|NAME", help="A YAML file, or a name in configs/."
+    ),
+    device: int = typer.Option(0, "--device", min=0, help="CUDA device, as CUDA numbers them."),
+    out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here."),
+    resume: bool = typer.Option(False, "--resume", help="Continue the record in --out."),
+    record: Path = typer.Option(None, "--record", metavar="FILE.jsonl", help="Table of this record; measures nothing."),
+    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+) -> None:
+    """What loads, stores, copies and packing cost while mma follow each other; without a GPU, the ceilings."""
+    choice("--format", fmt, FORMATS)
+    need_out(resume, out)
+    from micro.cli_measured import device_is_here, named_record
+
+    if record is not None:
+        sys.stdout.write(measured_text(named_record(record, out), fmt))
+        return
+    from micro.contention import ContentionConfig
+    from stats.config import load_config
+
+    chosen = load_config(config, ContentionConfig)
+    if not device_is_here(TOOL, device, {"--out": out}):
+        sys.stdout.write(predicted_text(fmt))
+        return
+    sys.stdout.write(measured_text(run_contention(chosen, device_index=device, out=out, resume=resume), fmt))
+
+
+def run_contention(config: ContentionConfig, *, device_index: int, out: Path | None, resume: bool = False) -> Record:
+    """Measure; raises UserError and BenchError as ``stats.trials.run_trials`` and ``make_arms`` do."""
+    from micro.contention import REFERENCE
+    from micro.contention_cells import make_arms
+    from stats.progress import TerminalProgress
+    from stats.trials import run_trials
+
+    spec = config.trial_spec(TOOL, REFERENCE, f"{REFERENCE}.twin", preload=["torch"])
+    factory = functools.partial(make_arms, config, device_index)
+    return run_trials(spec, factory, out=out, resume=resume, progress=TerminalProgress())
+
+
+def measured_text(record: Record, fmt: Any) -> str:
+    """The table of a record; JSON also holds what one instruction costs beside mma, as the simulator takes it."""
+    from micro.cli_measured import require_tool
+    from micro.contention_results import COLUMNS, UNITS_LINES, contention_rows, mma_delay_cycles
+    from micro.results import heading_lines
+    from stats.prepare import require_accepted
+
+    require_tool(record, TOOL)
+    require_accepted(record)
+    lines = heading_lines(record)
+    skipped = [f"{row.arm}: not measured, {row.reason}" for row in record.skips]
+    delays = {kind: dict(zip(("mean", "low", "high"), v, strict=True)) for kind, v in mma_delay_cycles(record).items()}
+    extra = {"measured": True, "heading": lines, "mma_delay_cycles": delays, "skipped": skipped}
+    body = render(COLUMNS, contention_rows(record), fmt, extra=extra)
+    if fmt in ("csv", "json"):
+        return body
+    below = [*UNITS_LINES, *skipped]
+    parts = ["\n".join(lines), body, "\n".join(map(wrapped, below) if fmt == "table" else below)]
+    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def predicted_text(fmt: Any) -> str:
+    """The ceilings, headed as predicted."""
+    from micro.contention_results import PREDICTION_COLUMNS, prediction_rows
+
+    line = (
+        "PREDICTED, NOT MEASURED: no CUDA device is visible; ceilings per warp pass, in SM cycles: the load port, and "
+        "the tensor cores at the highest published rate"
+    )
+    body = render(PREDICTION_COLUMNS, prediction_rows(), fmt, extra={"measured": False, "heading": [line]})
+    above = wrapped(line) if fmt == "table" else line
+    return body if fmt in ("csv", "json") else f"{above}\n\n{body}"

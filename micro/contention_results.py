@@ -1,0 +1,158 @@
+"""From a record of ``micro-bench contention`` to its table, and to what one instruction costs beside mma.
+
+The cost of a part is (T with it - T without it) over its instructions, in cycles of a sub-partition, from pairs of
+cells of one block: the interval is over processes. The trap: mma alone differ from nothing by the tensor cores' rate,
+so an arm without mma has a cost only for its copies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from micro.contention import ARMS, COPIES, REFERENCE, SUB_PARTITIONS, Arm, arm_called
+from micro.device import mma_floor_cycles_per_kstep
+from stats.levels import ArmLevels, Level, level_of
+from stats.prepare import accepted_cells
+from stats.records import CellRow, Record
+from stats.tables import Column
+
+__all__ = [
+    "COLUMNS",
+    "PREDICTION_COLUMNS",
+    "UNITS_LINES",
+    "Costs",
+    "contention_rows",
+    "mma_delay_cycles",
+    "prediction_rows",
+]
+
+_ARM_COLUMNS = [
+    Column("arm", "arm", align="left"),
+    Column("instructions", "instr.", "d"),
+    Column("mmas", "mma", "d"),
+    Column("copies", "copies", "d"),
+]
+COLUMNS = [
+    *_ARM_COLUMNS,
+    Column("cycles", "cycles/pass"),
+    Column("floor", "floor", ".2f"),
+    Column("over_percent", "over %", "+.1f"),
+    Column("cost", "cost"),
+    Column("base", "beyond", align="left"),
+    Column("cycles_per_pass", "mean", ".3f", min_width=160),
+    Column("low", "low", ".3f", min_width=160),
+    Column("high", "high", ".3f", min_width=160),
+]
+UNITS_LINES = [
+    "cycles/pass: SM cycles per warp pass (16 warps), 95 % interval, ± rounded up; floor: the larger of the load "
+    "port's cycles and, with mma, the mma alone as measured; what cp.async brings is not in it.",
+    "cost: cycles of a sub-partition that one instruction adds to the arm named beside it. The first copy of a pass "
+    "comes with three void loads that the compiler sets before it, and any group with its commit and its wait.",
+]
+PREDICTION_COLUMNS = [
+    *_ARM_COLUMNS,
+    Column("port", "load port (cycles/pass)", "d"),
+    *(Column(f"tensor_{arch}", f"tensor cores, sm_{arch}", ".0f") for arch in (80, 90)),
+    *(Column(f"floor_{arch}", f"floor, sm_{arch}", ".0f") for arch in (80, 90)),
+]
+
+
+def _per_pass(cell: CellRow) -> float:
+    return float(cell.values.get("cycles_per_pass", math.nan))
+
+
+class Costs:
+    """Levels of arms and of differences between them, over the accepted blocks of one record."""
+
+    def __init__(self, record: Record) -> None:
+        self._levels = ArmLevels(record)
+        self._cells: dict[str, dict[tuple[int, int], float]] = defaultdict(dict)
+        for cell in accepted_cells(record):
+            self._cells[cell.arm][cell.process, cell.block] = _per_pass(cell)
+
+    def __contains__(self, arm: str) -> bool:
+        return arm in self._cells
+
+    def cycles(self, arm: str) -> Level:
+        """SM cycles per warp pass."""
+        return self._levels.of(arm, _per_pass)
+
+    def between(self, arm: str, base: str, added: int) -> Level:
+        """Sub-partition cycles that each of ``added`` instructions costs: ``arm`` less ``base``, block by block."""
+        by_process: dict[int, list[float]] = defaultdict(list)
+        for at, cycles in self._cells[arm].items():
+            by_process[at[0]].append(SUB_PARTITIONS * (cycles - self._cells[base][at]) / added)
+        return level_of([by_process[process] for process in sorted(by_process)])
+
+    def of(self, arm: Arm) -> Level | None:
+        """The cost of the arm's part, None where it has no base or the record lacks one of the two."""
+        if arm.base is None or arm.name not in self or arm.base.name not in self:
+            return None
+        return self.between(arm.name, arm.base.name, arm.added)
+
+
+def mma_delay_cycles(record: Record) -> dict[str, tuple[float, float, float]]:
+    """What one instruction costs beside mma that follow without a gap: (mean, low, high), sub-partition cycles by kind.
+
+    Of each kind at its smallest number in a pass; of cp.async the second copy of a pass, since the first comes with
+    void loads. Intervals are 95 % over processes, nan where none can be made; kinds that the record lacks are absent.
+    """
+    costs = Costs(record)
+    found = {kind: level for kind, level in _delays(costs) if level is not None}
+    return {kind: (level.mean, level.low, level.high) for kind, level in found.items()}
+
+
+def _delays(costs: Costs) -> Iterator[tuple[str, Level | None]]:
+    with_mma = [arm for arm in ARMS if arm.with_mma and arm.copies is None and arm.instructions]
+    for kind in dict.fromkeys(arm.kind.name for arm in with_mma):
+        present = [arm for arm in with_mma if arm.kind.name == kind and arm.name in costs]
+        fewest = min(present, key=lambda arm: arm.instructions, default=None)
+        yield kind, costs.of(fewest) if fewest else None
+    one, two = Arm(copies=1).name, Arm(copies=2).name
+    yield COPIES, costs.between(two, one, 1) if one in costs and two in costs else None
+
+
+def contention_rows(record: Record) -> list[dict[str, Any]]:
+    """One row an arm of the record, without the twin; figures that it lacks are None."""
+    costs = Costs(record)
+    alone = costs.cycles(REFERENCE).mean if REFERENCE in costs else math.nan
+    rows = []
+    for name in record.arm_names:
+        arm = arm_called(name)
+        if arm is None or name not in costs:
+            continue
+        cycles, cost = costs.cycles(name), costs.of(arm)
+        floor = max(float(arm.port_cycles), alone) if arm.with_mma else float(arm.port_cycles) or math.nan
+        rows.append(
+            {
+                **_facts(arm),
+                "cycles": cycles.text(".3f"),
+                "cycles_per_pass": cycles.mean,
+                "low": cycles.low,
+                "high": cycles.high,
+                "floor": floor,
+                "over_percent": 100 * (cycles.mean / floor - 1),
+                "cost": cost.text() if cost else None,
+                "base": arm.base.name if cost and arm.base else None,
+            }
+        )
+    return rows
+
+
+def _facts(arm: Arm) -> dict[str, Any]:
+    return {"arm": arm.name, "instructions": arm.instructions, "mmas": arm.mmas, "copies": arm.copies}
+
+
+def prediction_rows() -> list[dict[str, Any]]:
+    """The ceilings of each arm: cycles of the load port, and of tensor cores at the highest published rate."""
+    rows = []
+    for arm in ARMS:
+        row: dict[str, Any] = {**_facts(arm), "port": arm.port_cycles}
+        for arch, capability in ((80, "8.0"), (90, "9.0")):
+            tensor = mma_floor_cycles_per_kstep(capability, arm.mmas) or 0.0
+            row |= {f"tensor_{arch}": tensor, f"floor_{arch}": max(tensor, float(arm.port_cycles))}
+        rows.append(row)
+    return rows
