@@ -274,9 +274,9 @@ class _Stream(_Library):
         return self.gpu.faults.error
 
     def c_stream_launch(self, index: int, blocks: int, shared: int, *rest: Any) -> int:
-        out = memory(rest[-2], blocks if index in (3, 4) else 1, np.uint32)
-        if index in (3, 4):
-            out[:] = {3: 100 * 600, 4: 4096 * 30}[index]
+        out = memory(rest[-2], blocks if index in (7, 8) else 1, np.uint32)
+        if index in (7, 8):
+            out[:] = {7: 100 * 600, 8: 4096 * 30}[index]
         self.gpu.advance(1_000_000)
         return self.gpu.faults.error
 

@@ -1,19 +1,23 @@
 // How fast does L2 fill shared memory by cp.async, how late does a copy arrive, and what does a block's barrier cost?
 //
 // tiles_*: the GEMM's own copies (same tiles, order of blocks, ring) with nothing multiplied, so that what blocks share
-// in L2 and fetch from memory is as in the GEMM. distinct: every block reads bytes of its own, over and over, all of
-// them in L2. latency: one warp waits for one copy at a time. The trap: the rate of `tiles` is that of the GEMM's
-// pattern and may be above what L2 gives to SMs that ask for different bytes.
+// in L2 and fetch from memory is as in the GEMM; reads_*: the same with a variant's fragments read. distinct: every
+// block reads bytes of its own, over and over, all of them in L2. latency: one warp waits for one copy at a time. The
+// trap: the rate of `tiles` is that of the GEMM's pattern and may be above what L2 gives to SMs that ask for different
+// bytes.
 #include <cuda_runtime.h>
 
 #include "error.cuh"
+#include "fragments.cuh"
 #include "raster.cuh"
+#include "read_path.cuh"
 #include "resources.cuh"
 #include "tile_source.cuh"
 
 namespace {
 
 using layout::BLayout;
+using layout::ReadMode;
 using Element = __nv_bfloat16;
 
 constexpr int STAGES = 3;
@@ -23,13 +27,28 @@ constexpr int LATENCY_STEPS = 256;
 
 extern __shared__ __align__(128) unsigned char shared_bytes[];
 
-template <BLayout B_LAYOUT>
+// How a variant reads its fragments; none: it does not, and only the copies are left.
+struct NoReads {
+  static constexpr bool READS = false;
+  __device__ __forceinline__ NoReads(uint32_t, uint32_t, int, int, int) {}
+};
+template <ReadMode READ_MODE, BLayout B_LAYOUT>
+struct Reads : ReadPath<READ_MODE, B_LAYOUT, true> {
+  static constexpr bool READS = true;
+  using ReadPath<READ_MODE, B_LAYOUT, true>::ReadPath;
+};
+
+// out: a fold of all that was read, uint32_t[blocks * THREADS].
+template <BLayout B_LAYOUT, typename Path>
 __global__ void __launch_bounds__(layout::THREADS, 2)
-    tiles_kernel(const Element* a, const Element* b, int m, int n, int k, int, uint32_t*) {
+    tiles_kernel(const Element* a, const Element* b, int m, int n, int k, int, uint32_t* out) {
   const uint32_t ring = ptx::shared_address(shared_bytes);
   const layout::Coord block = raster::block_of(blockIdx.x, m / layout::BM, n / layout::BN);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   TileSource<Element, LoadMode::cp_async, B_LAYOUT, true> source(a, b, n, k, block, ring);
+  const Path path(ring, ring + layout::A_TILE_BYTES, lane, warp / layout::WARPS_N, warp % layout::WARPS_N);
   const int tiles = k / layout::BK;
+  uint32_t sink = 0;
   fill_ring<STAGES>(source, tiles);
 #pragma unroll 1
   for (int first = 0; first < tiles; first += STAGES) {
@@ -40,9 +59,18 @@ __global__ void __launch_bounds__(layout::THREADS, 2)
       __syncthreads();
       if (first + stage + STAGES - 1 < tiles) source.begin((stage + STAGES - 1) % STAGES * layout::STAGE_BYTES);
       source.commit();
+      if constexpr (Path::READS) {
+#pragma unroll
+        for (int kstep = 0; kstep < layout::K_STEPS; ++kstep) {
+          Fragments f;
+          load_fragments(f, path, stage * layout::STAGE_BYTES, kstep);
+          sink ^= fold(f);
+        }
+      }
     }
   }
   source.template wait<0>();
+  out[blockIdx.x * layout::THREADS + threadIdx.x] = sink;
 }
 
 // k: passes over the block's region.
@@ -109,10 +137,13 @@ __global__ void __launch_bounds__(layout::THREADS)
 __global__ void empty_kernel() {}
 __global__ void empty_kernel_with_opt_in() {}
 
+#define TILES_AND_READS(NAME, MODE, LAYOUT) \
+  reinterpret_cast<const void*>(tiles_kernel<BLayout::LAYOUT, Reads<ReadMode::MODE, BLayout::LAYOUT>>),
 // Names and order: STREAM_ARMS of gemm/explain/stream.py.
 const void* const kernels[] = {
-    reinterpret_cast<const void*>(tiles_kernel<BLayout::natural>),
-    reinterpret_cast<const void*>(tiles_kernel<BLayout::transposed>),
+    reinterpret_cast<const void*>(tiles_kernel<BLayout::natural, NoReads>),
+    reinterpret_cast<const void*>(tiles_kernel<BLayout::transposed, NoReads>),
+    SMEM_VARIANTS(TILES_AND_READS)  //
     reinterpret_cast<const void*>(distinct_kernel),
     reinterpret_cast<const void*>(latency_kernel),
     reinterpret_cast<const void*>(barrier_kernel),
@@ -136,7 +167,7 @@ int stream_prepare(int index, int dynamic_bytes, int* resident_blocks) {
   return answer(error);
 }
 
-// The meaning of m, n, k and loops is the kernel's. out: uint32_t[blocks].
+// The meaning of m, n, k and loops is the kernel's. out: uint32_t[blocks * THREADS].
 int stream_launch(int index, int blocks, int dynamic_bytes, const void* a, const void* b, int m, int n, int k,
                   int loops, void* out, void* stream) {
   void* arguments[] = {&a, &b, &m, &n, &k, &loops, &out};

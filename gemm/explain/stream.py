@@ -1,8 +1,9 @@
 """Measure L2's ceiling and two latencies with ``gemm/cuda/stream.cu``: the arms of a run, one process.
 
 tiles_natural and tiles_transposed repeat the GEMM's copies without its multiplications: their cycles per warp k-step
-are the L2 ceiling of a variant, and their ratio is what the global-to-shared form costs by itself. The trap: without
-the forced residency four such blocks would fit an SM, and more copies would be under way than the GEMM has.
+are the L2 ceiling of a variant, and their ratio is what the global-to-shared form costs by itself. reads_A1 and its
+like add the reads of a variant: what is then above its ceilings is what copies and loads cost each other. The trap:
+without the forced residency four such blocks would fit an SM, and more copies would be under way than the GEMM has.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gemm.arguments import parse_shape
 from gemm.library import CUDA_DIR, INCLUDE_DIRS
 from micro.build import BuiltLibrary, build_library, load_copy, load_library
 from micro.layout import layout
+from micro.variants import VARIANTS
 from stats.config import TrialConfig
 from stats.errors import BenchError
 from stats.progress import Progress
@@ -30,7 +32,14 @@ __all__ = ["STREAM_ARMS", "TOOL", "StreamConfig", "run_stream"]
 
 TOOL = "gemm-bench explain stream"
 # In the order of the table in stream.cu.
-STREAM_ARMS = ("tiles_natural", "tiles_transposed", "distinct", "cp_async_latency", "barrier")
+STREAM_ARMS = (
+    "tiles_natural",
+    "tiles_transposed",
+    *(f"reads_{variant}" for variant in VARIANTS),
+    "distinct",
+    "cp_async_latency",
+    "barrier",
+)
 _REFERENCE = STREAM_ARMS[0]
 _CYCLES = ("cp_async_latency", "barrier")  # arms whose kernel counts its own cycles
 _DISTINCT_PASSES = 200
@@ -70,11 +79,12 @@ class _Stream:
         self.sms = self.timer.device.sm_count
         self.shared = shared_bytes_for_residency(properties, config.blocks_per_sm, self.library.stream_ring_bytes())
         blocks, region = config.blocks_per_sm * self.sms, self.library.stream_region_bytes()
+        tiles = (m // layout().constants.bm) * (n // layout().constants.bn)
         elements = max(m * k, blocks * region // 2)
         generator = torch.Generator(device="cuda").manual_seed(config.seed)
         self.a = torch.randn(elements, device="cuda", generator=generator).to(torch.bfloat16)
         self.b = torch.randn(n * k, device="cuda", generator=generator).to(torch.bfloat16)
-        self.out = torch.zeros(blocks, dtype=torch.int32, device="cuda")
+        self.out = torch.zeros(max(blocks, tiles) * 32 * layout().constants.warps, dtype=torch.int32, device="cuda")
 
     def check(self, library: ctypes.CDLL, error: int, what: str) -> None:
         if error:
@@ -86,7 +96,7 @@ class _Stream:
         m, n, k = self.shape
         index = STREAM_ARMS.index(name)
         blocks, passes = self.config.blocks_per_sm * self.sms, k
-        if name.startswith("tiles"):
+        if name.startswith(("tiles", "reads")):
             sizes = layout().constants
             blocks = (m // sizes.bm) * (n // sizes.bn)
         elif name == "distinct":

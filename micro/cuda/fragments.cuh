@@ -20,6 +20,18 @@ __device__ __forceinline__ void load_fragments(Fragments& f, const Path& path, i
   for (int n = 0; n < layout::N_FRAGMENTS; ++n) path.load_b(f.b[n], stage_bytes, kstep, n);
 }
 
+// What loads that nothing multiplies leave behind: a use that the compiler cannot remove.
+__device__ __forceinline__ uint32_t fold(const Fragments& f) {
+  uint32_t sink = 0;
+#pragma unroll
+  for (int m = 0; m < layout::M_FRAGMENTS; ++m)
+#pragma unroll
+    for (int r = 0; r < layout::A_REGISTERS; ++r) sink ^= f.a[m][r];
+#pragma unroll
+  for (int n = 0; n < layout::N_FRAGMENTS; ++n) sink ^= f.b[n][0] ^ f.b[n][1];
+  return sink;
+}
+
 template <typename T>
 __device__ __forceinline__ void multiply(Accumulators& acc, const Fragments& f) {
 #pragma unroll

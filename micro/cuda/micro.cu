@@ -23,17 +23,6 @@ constexpr int KSTEPS_PER_LOOP = STAGES * layout::K_STEPS;
 
 enum Work { load_only = 0, load_mma = 1, mma_only = 2 };
 
-__device__ __forceinline__ uint32_t fold(const Fragments& f) {
-  uint32_t sink = 0;
-#pragma unroll
-  for (int m = 0; m < layout::M_FRAGMENTS; ++m)
-#pragma unroll
-    for (int r = 0; r < layout::A_REGISTERS; ++r) sink ^= f.a[m][r];
-#pragma unroll
-  for (int n = 0; n < layout::N_FRAGMENTS; ++n) sink ^= f.b[n][0] ^ f.b[n][1];
-  return sink;
-}
-
 __device__ __forceinline__ uint32_t fold(const Accumulators& acc) {
   uint32_t sink = 0;
 #pragma unroll
