@@ -9,6 +9,7 @@ machine code.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +17,12 @@ from pathlib import Path
 from gemm.compiled import kernel_of
 from gemm.explain.path import steady_pass
 from gemm.explain.program import Control, Program, read_cubin, to_ops
-from gemm.library import INCLUDE_DIRS, sources
+from gemm.library import CUDA_DIR, INCLUDE_DIRS, sources
 from gemm.variants import Kernel
 from micro.banks import kstep_wavefronts, tile_store
 from micro.build import CUDA_DIR as MICRO_CUDA_DIR
 from micro.build import compile_cubin
+from micro.contention import KINDS, PASSES_PER_LOOP, Arm
 from micro.cubin import parse_instance
 from micro.layout import layout
 from micro.loops import main_loop
@@ -29,12 +31,24 @@ from micro.toolchain import disassembler, find_toolkit
 from micro.variants import VARIANTS, Variant
 from stats.errors import UserError
 
-__all__ = ["WORKS", "copy_lines", "gemm_program", "micro_program", "without_machine_code"]
+__all__ = [
+    "WORKS",
+    "contention_program",
+    "copy_lines",
+    "gemm_program",
+    "micro_program",
+    "reads_program",
+    "without_machine_code",
+]
 
 WORKS = ("load", "load+mma", "mma")  # in the order of Work in micro.cu
 _FORMS = {"ld.shared.b32": "LDS", "ld.shared.b16": "LDS.U16", "ldmatrix.x4": "LDSM.4"}
 
 _WARP, _LINE_BYTES, _ELEMENT_BYTES = 32, 128, 2
+_READS = re.compile(r"tiles_kernelI.*?BLayoutE(\d)EN.*?5ReadsI.*?ReadModeE(\d)E")
+COPY_LINES = 4  # of a contention copy: 512 contiguous bytes
+
+STREAM_SOURCE = CUDA_DIR / "stream.cu"
 
 _Compiled = tuple[Function, dict[int, Control]]
 
@@ -144,6 +158,48 @@ def micro_program(variant: str, work: str, arch: int, swizzle: bool = True) -> P
     compiled = _micro_functions(arch)[variant, swizzle, work]
     name = f"micro {variant}:{work} sm_{arch}"
     return _program(name, compiled, VARIANTS[variant], swizzle, loads_only=work == "load")
+
+
+@functools.cache
+def _reads_functions(arch: int) -> dict[str, _Compiled]:
+    found = {}
+    for function, controls in read_cubin(compile_cubin(STREAM_SOURCE, arch, include_dirs=INCLUDE_DIRS)):
+        modes = _READS.search(function.name)
+        if modes is not None:
+            found[_variant(int(modes[2]), int(modes[1])).name] = (function, controls)
+    return found
+
+
+@functools.cache
+def reads_program(variant: str, arch: int) -> Program:
+    """The steady pass of the GEMM's copies and reads without mma. Raises UserError without nvcc or disassembler."""
+    compiled = _reads_functions(arch)[variant]
+    return _program(f"reads {variant} sm_{arch}", compiled, VARIANTS[variant], True, loads_only=True)
+
+
+@functools.cache
+def contention_program(arm: Arm, arch: int) -> Program:
+    """One trip (4 passes) through the loop of an arm of the contention benchmark; a "k-step" of it is a pass."""
+    function, controls = _contention_functions(arch)[arm_key(arm)]
+    timed = {"HMMA"} if arm.with_mma else {(arm.kind.machine or "").split(".")[0]}
+    loop = main_loop(function, lambda i: i.guard != "!PT" and i.base in timed, "what is timed")
+    ops = to_ops(steady_pass(loop), controls, lambda _: max(1, arm.kind.port_cycles), COPY_LINES)
+    return Program(f"contention {arm.name} sm_{arch}", arch, ops, PASSES_PER_LOOP)
+
+
+def arm_key(arm: Arm) -> tuple[int, int, int, int]:
+    """The template arguments of an arm's kernel: kind, instructions, with mma, copies (-1: none)."""
+    return KINDS.index(arm.kind), arm.instructions, int(arm.with_mma), -1 if arm.copies is None else arm.copies
+
+
+@functools.cache
+def _contention_functions(arch: int) -> dict[tuple[int, ...], _Compiled]:
+    found = {}
+    for function, controls in read_cubin(compile_cubin(MICRO_CUDA_DIR / "contention.cu", arch)):
+        instance = parse_instance(function.name, "contention_kernel")
+        if instance is not None:
+            found[tuple(int(argument) for argument in instance.arguments)] = (function, controls)
+    return found
 
 
 @functools.cache

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from stats.errors import UserError
 
-__all__ = ["MACHINES", "Machine", "Policy", "machine"]
+__all__ = ["MACHINES", "Machine", "machine"]
 
-Policy = Literal["greedy_youngest", "greedy_oldest", "round_robin", "oldest"]
 SUB_PARTITIONS = 4
 FMA_PER_MMA = 16 * 8 * 16
 _SAME_AS = {"global": "copy"}
@@ -37,6 +36,10 @@ class PerKind:
         cycles: float = getattr(self, _SAME_AS.get(kind, kind))
         return cycles
 
+    def times(self, factor: float) -> PerKind:
+        """All of them by a factor."""
+        return PerKind(*(factor * cycles for cycles in (self.load, self.blank, self.store, self.copy, self.commit)))
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -56,13 +59,12 @@ class Machine:
     alu_operand_cycles: float = 0.5
     wavefronts_per_cycle: float = 1  # of the SM's port
     port_depth: int = 4  # accesses that wait for the port
-    line_cycles: float = 1  # of the SM's way to L2, for each 128-byte line that a copy touches
+    line_cycles: float = 1.15  # of the SM's way to L2, for each 128-byte line that a copy touches
     copy_depth: int = 4  # copies that wait for it
-    queue_depth: int = 8  # memory instructions that a sub-partition holds
+    queue_depth: int = 12  # memory instructions that a sub-partition holds
     alu_interval_cycles: float = 2  # 16 lanes per sub-partition
     barrier_cycles: float = 20  # last arrival to the first issue after it
     other_latency_cycles: float = 30  # constant loads and the like
-    policy: Policy = "greedy_youngest"
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
@@ -75,18 +77,23 @@ class Machine:
         return replace(self, **figures, sources={**self.sources, **dict.fromkeys(figures, source)})
 
 
-# The two are not told apart by anything published; `gemm-bench explain fit` repeats the choice.
-_OPERANDS = "whole cycles with the least worst error on load+mma of the four variants on H200, two blocks per SM"
-# Lines are counted (ncu's tag requests on H200 agree with the addresses); that one takes a cycle is not.
-_LINES = "assumed; the stage is here because plain GEMMs on H200 came out 12 to 22 % too fast without it"
+# Chosen once, by the errors of the arms that the contention and the stream record hold; `gemm-bench explain fit` shows them.
+_CONTENTION = "chosen by the error over the contention record's arms (results/contention-h200.jsonl)"
+_READS = "chosen by the error over reads_* of the stream record (results/stream-h200.jsonl)"
 _STRUCTURE = {
-    "queue_depth": "assumed",
+    "queue_cycles": "load: 8 load/store lanes per sub-partition (A100 and H100 whitepapers); copy and commit: what they "
+    "add to loads alone in the contention record, blank as a load",
+    "queue_depth": _CONTENTION,
+    "mma_operand_cycles": _CONTENTION,
+    "operand_reads": "what few of them add to 16 mma in the contention record, in whole reads; blank, commit: assumed",
+    "alu_operand_cycles": "half of what a prmt adds to 16 mma in the contention record is its own issue: assumed",
     "alu_interval_cycles": "16 integer lanes per sub-partition (CUDA C++ Programming Guide, throughput table)",
-    "mma_operand_cycles": _OPERANDS,
     "wavefronts_per_cycle": "128 bytes per clock (CUDA C++ Programming Guide, shared memory)",
+    "port_depth": "assumed",
+    "line_cycles": _READS,
+    "copy_depth": _READS,
     "barrier_cycles": "assumed",
     "other_latency_cycles": "assumed",
-    "policy": "greedy, then youngest (Huerta et al. 2025, arXiv 2503.20481)",
 }
 
 MACHINES: dict[int, Machine] = {

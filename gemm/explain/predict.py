@@ -1,8 +1,8 @@
 """What should each kernel take, from micro figures and ceilings alone, and how far is the measurement from it?
 
-Micro kernels: the simulated loop. GEMM: the simulated steady pass, times the tiles of a block, times the waves of
-blocks that the SMs run, plus the start (first tile from L2) and the end (C to memory) of each wave. The trap: a grid
-that does not fill the last wave costs a whole one, which no per-SM figure shows.
+Micro kernels: the simulated loop. GEMM: the SM with the most blocks, simulated whole: each block waits for its first
+tile from L2, runs its passes, writes C, and leaves its place to the next. The trap: two resident blocks do not end
+together, so an SM runs its last one alone for a while, which no steady figure shows.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from typing import Any
 
 from gemm.explain.evidence import Evidence, warp_ksteps_per_sm
 from gemm.explain.figures import machine_for
-from gemm.explain.kernels import WORKS, gemm_program, micro_program
+from gemm.explain.kernels import WORKS, copy_lines, gemm_program, micro_program, reads_program
 from gemm.explain.machine import Machine
-from gemm.explain.simulate import Simulation, simulate
-from gemm.variants import Kernel
+from gemm.explain.program import Program
+from gemm.explain.simulate import Blocks, Simulation, simulate
+from gemm.variants import LADDER_PAIRS, Kernel
 from micro.arm_names import Work
 from micro.layout import layout
 from micro.variants import VARIANTS
+from stats.levels import Level
 from stats.tables import Column
 
 __all__ = [
@@ -28,14 +30,14 @@ __all__ = [
     "GemmPrediction",
     "predict_gemm",
     "prediction_rows",
-    "simulate_gemm",
     "simulate_micro",
+    "simulate_reads",
     "steady_cycles",
 ]
 
 SHAPE = (4096, 4096, 4096)
 _C_BYTES = 2
-START_CYCLES = (0.0, 100.0, 200.0, 300.0)  # of the second block after the first, spread over a tile
+START_CYCLES = (200.0, 700.0)  # of the second block after the first
 COLUMNS = [
     Column("arch", "sm", "d"),
     Column("figure", "figure", align="left"),
@@ -55,57 +57,64 @@ def simulate_micro(variant: str, work: str, machine: Machine, blocks: int, swizz
     return simulate(micro_program(variant, work, machine.arch, swizzle), machine, blocks=blocks)
 
 
+@functools.lru_cache(maxsize=64)
+def simulate_reads(variant: str, machine: Machine, blocks: int) -> Simulation:
+    """The GEMM's copies and reads without mma (``reads_*`` of the stream run), the busiest SM's blocks."""
+    return _whole(reads_program(variant, machine.arch), machine, blocks, SHAPE, writes_c=False)
+
+
 @functools.lru_cache(maxsize=512)
-def simulate_gemm(
-    kernel: Kernel, machine: Machine, blocks: int, copies_of: str | None = None, starts: int = len(START_CYCLES)
-) -> tuple[Simulation, ...]:
-    """The GEMM's steady pass on one SM, once for each of the first ``starts`` START_CYCLES between its blocks.
+def steady_cycles(kernel: Kernel, machine: Machine, blocks: int, copies_of: str | None = None) -> float:
+    """SM cycles per warp k-step of the steady pass, ``blocks`` resident, the mean over how far apart they start.
 
     ``copies_of``: with the lines that the copies of this variant touch, instead of its own.
     """
     program = gemm_program(kernel, machine.arch)
-    chosen = START_CYCLES[: starts if blocks > 1 else 1]
-    return tuple(simulate(program, machine, blocks=blocks, stagger_cycles=start) for start in chosen)
-
-
-def steady_cycles(
-    kernel: Kernel, machine: Machine, blocks: int, copies_of: str | None = None, *, starts: int = len(START_CYCLES)
-) -> float:
-    """SM cycles per warp k-step of the steady pass, the mean over the starts: where blocks meet is chance."""
-    runs = simulate_gemm(kernel, machine, blocks, copies_of, starts)
+    if copies_of is not None:
+        lines = copy_lines(VARIANTS[copies_of])
+        ops = (replace(op, lines=lines) if op.kind in ("copy", "global") else op for op in program.ops)
+        program = replace(program, ops=tuple(ops))
+    starts = START_CYCLES[: 2 if blocks > 1 else 1]
+    runs = [simulate(program, machine, blocks=Blocks(blocks, blocks, start), loops=12) for start in starts]
     return sum(run.cycles_per_kstep for run in runs) / len(runs)
+
+
+def _whole(
+    program: Program, machine: Machine, blocks_per_sm: int, shape: tuple[int, int, int], *, writes_c: bool = True
+) -> Simulation:
+    """The SM with the most blocks of ``shape`` (m, n, k); a block's last pass may be part of one, so it is stretched."""
+    sizes = layout().constants
+    m, n, k = shape
+    most = math.ceil((m // sizes.bm) * (n // sizes.bn) / machine.sm_count)
+    passes = k / sizes.mma_k / program.ksteps
+    loops = max(1, round(passes))
+    first_tile = machine.l2_latency_cycles + sizes.stage_bytes / machine.l2_bytes_per_clk
+    c_bytes = sizes.bm * sizes.bn * _C_BYTES if writes_c else 0
+    blocks = Blocks(blocks_per_sm, most, START_CYCLES[0], first_tile, c_bytes / machine.l2_bytes_per_clk)
+    found = simulate(program, machine, blocks=blocks, loops=loops)
+    return replace(found, cycles=found.cycles * passes / loops)
 
 
 @dataclass(frozen=True)
 class GemmPrediction:
-    """One launch: SM cycles in all, and per warp k-step as a record's are counted."""
+    """One launch: SM cycles in all, and per warp k-step as a record's are counted; the blocks of the busiest SM."""
 
     kernel: Kernel
-    steady_cycles_per_kstep: float
-    waves: int
+    most_blocks: int
     cycles: float
     cycles_per_kstep: float
 
 
+@functools.lru_cache(maxsize=64)
 def predict_gemm(
     kernel: Kernel, machine: Machine, *, blocks_per_sm: int, shape: tuple[int, int, int] = SHAPE
 ) -> GemmPrediction:
-    """Predict one launch of a GEMM kernel on ``shape`` (m, n, k)."""
+    """Predict one launch of a GEMM kernel on ``shape`` (m, n, k), by the SM that has most to do."""
     sizes = layout().constants
     m, n, k = shape
-    blocks = (m // sizes.bm) * (n // sizes.bn)
-    at_once = machine.sm_count * blocks_per_sm
-    full, left = divmod(blocks, at_once)
-    in_waves = [blocks_per_sm] * full + ([math.ceil(left / machine.sm_count)] if left else [])
-    cycles = 0.0
-    for resident in in_waves:
-        per_kstep = steady_cycles(kernel, machine, resident)
-        start = machine.l2_latency_cycles + resident * sizes.stage_bytes / machine.l2_bytes_per_clk
-        end = resident * sizes.bm * sizes.bn * _C_BYTES / machine.l2_bytes_per_clk
-        cycles += k // sizes.mma_k * sizes.warps * resident * per_kstep + start + end
-    mean = cycles / warp_ksteps_per_sm(m, n, k, machine.sm_count)
-    steady = steady_cycles(kernel, machine, blocks_per_sm)
-    return GemmPrediction(kernel, steady, len(in_waves), cycles, mean)
+    found = _whole(gemm_program(kernel, machine.arch), machine, blocks_per_sm, shape)
+    mean = found.cycles / warp_ksteps_per_sm(m, n, k, machine.sm_count)
+    return GemmPrediction(kernel, found.warps // sizes.warps, found.cycles, mean)
 
 
 def _row(arch: int, figure: str, arm: str, blocks: int, predicted: float, measured: Any) -> dict[str, Any]:
@@ -141,9 +150,26 @@ def prediction_rows(arch: int, evidence: Evidence, *, blocks: tuple[int, ...] = 
                 measured = mine.micro_level(variant, kind, resident)
                 rows.append(_row(arch, work, arm, resident, run.cycles_per_kstep, measured))
     for variant in VARIANTS:
+        machine = machine_for(arch, mine, variant=variant)
+        busiest = simulate_reads(variant, machine, 2)
+        ksteps = warp_ksteps_per_sm(*SHAPE, machine.sm_count)
+        reads = mine.stream_level(f"reads_{variant}", "cycles_per_kstep")
+        rows.append(_row(arch, "copies+load", f"reads_{variant}", 2, busiest.cycles / ksteps, reads))
+    gemm: dict[str, tuple[float, Level | None]] = {}
+    for variant in VARIANTS:
         kernel = Kernel(variant)
         resident = mine.resident_blocks(kernel)
         machine = machine_for(arch, mine, variant=variant, blocks=resident)
         found = predict_gemm(kernel, machine, blocks_per_sm=resident)
-        rows.append(_row(arch, "gemm", variant, resident, found.cycles_per_kstep, mine.gemm_level(variant)))
+        gemm[variant] = found.cycles_per_kstep, mine.gemm_level(variant)
+        rows.append(_row(arch, "gemm", variant, resident, *gemm[variant]))
+    for a, b in LADDER_PAIRS:
+        (predicted_a, level_a), (predicted_b, level_b) = gemm[a], gemm[b]
+        ratio = {"arch": arch, "figure": "gemm ratio", "arm": f"{a} / {b}", "blocks": mine.resident_blocks(Kernel(a))}
+        ratio["predicted"] = predicted_a / predicted_b
+        if level_a and level_b:
+            measured = level_a.mean / level_b.mean
+            ratio |= {"measured": f"{measured:.3f}", "measured_mean": measured}
+            ratio["error_percent"] = 100 * (predicted_a / predicted_b / measured - 1)
+        rows.append(ratio)
     return rows

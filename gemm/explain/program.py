@@ -19,13 +19,27 @@ from micro.sass import Function, Instruction, SassError, parse_sass
 from micro.toolchain import disassembler
 from stats.errors import UserError
 
-__all__ = ["SCOREBOARDS", "Control", "Op", "OpKind", "Program", "decode_control", "read_cubin", "to_ops"]
+__all__ = ["QUEUED", "SCOREBOARDS", "Control", "Op", "OpKind", "Program", "decode_control", "read_cubin", "to_ops"]
 
 SCOREBOARDS = 6
 _NONE = 7
+QUEUED = ("load", "blank", "store", "copy", "commit", "global")  # kinds that go through a sub-partition's memory queue
 
 OpKind = Literal[
-    "plain", "alu", "fma", "uniform", "mma", "load", "blank", "store", "copy", "global", "commit", "wait", "barrier", "other"
+    "plain",
+    "alu",
+    "fma",
+    "uniform",
+    "mma",
+    "load",
+    "blank",
+    "store",
+    "copy",
+    "global",
+    "commit",
+    "wait",
+    "barrier",
+    "other",
 ]
 
 _ALU = {

@@ -25,13 +25,18 @@ def _faster(machine: Machine) -> dict[str, Machine]:
         ),
         "issue": replace(
             m,
-            load_interval_cycles=m.load_interval_cycles / 2,
-            load_operand_cycles=m.load_operand_cycles / 2,
+            queue_cycles=m.queue_cycles.times(0.5),
+            operand_reads=m.operand_reads.times(0.5),
             mma_operand_cycles=m.mma_operand_cycles / 2,
             alu_interval_cycles=m.alu_interval_cycles / 2,
-            lines_per_cycle=2 * m.lines_per_cycle,
+            alu_operand_cycles=m.alu_operand_cycles / 2,
         ),
-        "L2": replace(m, l2_bytes_per_clk=2 * m.l2_bytes_per_clk, l2_latency_cycles=m.l2_latency_cycles / 2),
+        "L2": replace(
+            m,
+            l2_bytes_per_clk=2 * m.l2_bytes_per_clk,
+            l2_latency_cycles=m.l2_latency_cycles / 2,
+            line_cycles=m.line_cycles / 2,
+        ),
     }
 
 

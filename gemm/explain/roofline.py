@@ -1,9 +1,9 @@
 """Which ceiling binds a variant: tensor, shared-memory port, L2, issue, or none of them but waiting?
 
 Everything in SM cycles per warp k-step, so that ceilings compare with each other and with the GEMM. tensor: mma-only;
-port: load-only plus the copies' stores; L2: the copies alone; issue: whatever counts instructions. Each is measured
-where a record holds it, else from the table. The trap: ceilings are lower bounds and their maximum is no prediction;
-what the simulator adds to it is barriers, latency and collisions, shown as waiting.
+port: load-only (what copies bring takes none of its time: the contention record); L2: the copies alone; issue: whatever
+counts instructions. Each is measured where a record holds it, else from the table. The trap: ceilings are lower bounds
+and their maximum is no prediction; what the simulator adds to it is barriers, latency and collisions, shown as waiting.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from gemm.explain.figures import machine_for
 from gemm.explain.kernels import gemm_program
 from gemm.explain.machine import SUB_PARTITIONS, Machine
 from gemm.explain.predict import predict_gemm, steady_cycles
-from gemm.explain.program import Program
+from gemm.explain.program import QUEUED, Program
 from gemm.explain.relief import relief
 from gemm.variants import Kernel
 from micro.arm_names import Work
-from micro.banks import kstep_wavefronts, tile_store
+from micro.banks import kstep_wavefronts
 from micro.layout import layout
 from micro.variants import VARIANTS, BLayout
 from stats.tables import Column
@@ -33,8 +33,6 @@ COLUMNS = [
     Column("arch", "sm", "d"),
     Column("kernel", "kernel", align="left"),
     Column("tensor", "tensor", ".2f"),
-    Column("port_loads", "port: loads", ".2f"),
-    Column("port_copies", "port: copies", ".2f"),
     Column("port", "port", ".2f"),
     Column("l2", "L2", ".2f"),
     Column("issue", "issue", ".2f"),
@@ -65,8 +63,6 @@ class Roofline:
     machine: Machine
     tensor: Ceiling
     port: Ceiling
-    port_loads: float
-    port_copies: float
     l2: Ceiling
     issue: Ceiling
     predicted: float
@@ -85,7 +81,7 @@ class Roofline:
     @functools.cached_property
     def relief(self) -> dict[str, float]:
         """Per cent of the simulated time that each resource would save if it were twice as fast."""
-        return relief(self.machine, lambda on: steady_cycles(self.kernel, on, self.blocks, starts=2))
+        return relief(self.machine, lambda on: steady_cycles(self.kernel, on, self.blocks))
 
     @property
     def binds(self) -> str:
@@ -106,27 +102,26 @@ def _port_loads(arch: int, kernel: Kernel, evidence: Evidence, blocks: int) -> t
 
 
 def issue_ceiling(program: Program, machine: Machine) -> Ceiling:
-    """The highest of three counts of instructions: scheduler slots, the address stage, operand reads."""
-    queued = [op for op in program.ops if op.kind in ("load", "store", "copy", "global")]
-    held = machine.mma_operand_cycles * program.count("mma") + machine.load_operand_cycles * len(queued)
+    """The highest of three counts of instructions: scheduler slots, the memory queues, operand reads beside mma."""
+    queued = [op for op in program.ops if op.kind in QUEUED]
+    reads = sum(machine.operand_reads.of(op.kind) for op in queued)
+    alu = machine.alu_operand_cycles * program.count("alu", "fma")
     counts = {
-        "scheduler slots": len(program.ops) / SUB_PARTITIONS,
-        "address stage": sum(max(1.0, op.lines / machine.lines_per_cycle) for op in queued),
-        "operand reads": held / SUB_PARTITIONS,
+        "scheduler slots": float(len(program.ops)),
+        "memory queues": sum(machine.queue_cycles.of(op.kind) for op in queued),
+        "operand reads": machine.mma_interval_cycles * program.count("mma") + reads + alu,
     }
     name, cycles = max(counts.items(), key=lambda item: item[1])
-    return Ceiling("issue", cycles / program.ksteps, name, measured=False)
+    return Ceiling("issue", cycles / SUB_PARTITIONS / program.ksteps, name, measured=False)
 
 
 @dataclass(frozen=True)
 class _Units:
-    """The ceilings that records and addresses give, and the port's two parts."""
+    """The ceilings that records and addresses give."""
 
     tensor: Ceiling
     port: Ceiling
     l2: Ceiling
-    port_loads: float
-    port_copies: float
 
 
 def _units(kernel: Kernel, arch: int, mine: Evidence, machine: Machine, blocks: int) -> _Units:
@@ -140,8 +135,7 @@ def _units(kernel: Kernel, arch: int, mine: Evidence, machine: Machine, blocks: 
         mma_measured,
     )
     loads, loads_source, loads_measured = _port_loads(arch, kernel, mine, blocks)
-    copies = tile_store(VARIANTS[kernel.variant], kernel.swizzle).total / tile_ksteps
-    port = Ceiling("port", loads + copies, f"{loads_source} + copies", loads_measured)
+    port = Ceiling("port", loads, loads_source, loads_measured)
     form = "natural" if VARIANTS[kernel.variant].b_layout is BLayout.NATURAL else "transposed"
     copied = mine.stream_level(f"tiles_{form}", "cycles_per_kstep")
     if copied:
@@ -149,7 +143,7 @@ def _units(kernel: Kernel, arch: int, mine: Evidence, machine: Machine, blocks: 
     else:
         source = machine.sources["l2_bytes_per_clk"]
         l2 = Ceiling("L2", sizes.stage_bytes / tile_ksteps / machine.l2_bytes_per_clk, source, False)
-    return _Units(tensor, port, l2, loads, copies)
+    return _Units(tensor, port, l2)
 
 
 def _machine_and_blocks(kernel: Kernel, arch: int, mine: Evidence) -> tuple[Machine, int]:
@@ -176,8 +170,6 @@ def roofline(kernel: Kernel, arch: int, evidence: Evidence) -> Roofline:
         machine,
         units.tensor,
         units.port,
-        units.port_loads,
-        units.port_copies,
         units.l2,
         issue,
         predicted,
@@ -197,8 +189,6 @@ def roofline_rows(arch: int, evidence: Evidence, kernels: list[Kernel] | None = 
                 "arch": arch,
                 "kernel": kernel.name,
                 "tensor": found.tensor.cycles,
-                "port_loads": found.port_loads,
-                "port_copies": found.port_copies,
                 "port": found.port.cycles,
                 "l2": found.l2.cycles,
                 "issue": found.issue.cycles,

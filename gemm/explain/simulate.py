@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from gemm.explain.machine import SUB_PARTITIONS, Machine
 from gemm.explain.memory import NEVER, Group, Memory, Warp
 from gemm.explain.operands import Operands
-from gemm.explain.program import Op, Program
+from gemm.explain.program import QUEUED, Op, Program
 
-__all__ = ["Simulation", "simulate"]
+__all__ = ["Blocks", "Simulation", "simulate"]
 
-_QUEUED = ("load", "blank", "store", "copy", "commit", "global")
 _OPERANDS_HELD_CYCLES = 8  # by an instruction outside the memory queue that signals its operands as read
 
 
@@ -42,30 +41,50 @@ class Simulation:
         return self.cycles / (self.loops * self.warps * self.ksteps)
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of one SM. A slot that becomes free takes the next until ``in_all`` have run.
+
+    The first ones start ``stagger_cycles`` apart. ``before_cycles`` and ``after_cycles``: a block in its slot before
+    its first loop (first tiles) and after its last (results to memory), in which it uses none of the simulated units.
+    """
+
+    at_once: int
+    in_all: int
+    stagger_cycles: float = 0
+    before_cycles: float = 0
+    after_cycles: float = 0
+
+
 class _Sm:
     """The state of one SM; ``run`` returns when every warp has done its loops."""
 
-    def __init__(
-        self, ops: tuple[Op, ...], machine: Machine, blocks: int, warps_per_block: int, loops: int, stagger: float
-    ) -> None:
-        self.m, self.ops, self.loops, self.warps_per_block = machine, ops, loops, warps_per_block
-        self.warps = [
-            Warp(block, warp % SUB_PARTITIONS, block * stagger)
-            for block in range(blocks)
-            for warp in range(warps_per_block)
-        ]
-        self.by_smsp = [[w for w in self.warps if w.smsp == s] for s in range(SUB_PARTITIONS)]
+    def __init__(self, ops: tuple[Op, ...], machine: Machine, blocks: Blocks, warps_per_block: int, loops: int) -> None:
+        self.m, self.ops, self.loops, self.warps_per_block, self.blocks = machine, ops, loops, warps_per_block, blocks
+        self.by_block: list[list[Warp]] = []
+        self.by_smsp: list[list[Warp]] = [[] for _ in range(SUB_PARTITIONS)]
         self.last: list[Warp | None] = [None] * SUB_PARTITIONS
-        self.wake = [0.0] * SUB_PARTITIONS
+        self.wake = [NEVER] * SUB_PARTITIONS
         self.operands = Operands(machine)
         self.memory = Memory(machine, self.operands, self.wake)
         self.interval = {"alu": machine.alu_interval_cycles, "fma": machine.alu_interval_cycles, "uniform": 1.0}
         self.pipe_free = [dict.fromkeys(self.interval, 0.0) for _ in range(SUB_PARTITIONS)]
-        self.arrived = [0] * blocks
-        self.live = len(self.warps)
+        self.arrived = [0] * blocks.in_all
+        self.live = 0  # warps
         self.end = self.tensor_cycles = 0.0
         self.issued = 0
         self.idle: dict[str, float] = defaultdict(float)
+        for block in range(min(blocks.at_once, blocks.in_all)):
+            self.start(blocks.before_cycles + block * blocks.stagger_cycles)
+
+    def start(self, when: float) -> None:
+        """The next block becomes resident; its warps issue from ``when`` on."""
+        block = len(self.by_block)
+        self.by_block.append([Warp(block, warp % SUB_PARTITIONS, when) for warp in range(self.warps_per_block)])
+        self.live += self.warps_per_block
+        for warp in self.by_block[block]:
+            self.by_smsp[warp.smsp].append(warp)
+            self.wake[warp.smsp] = min(self.wake[warp.smsp], when)
 
     def earliest(self, warp: Warp) -> tuple[float, str]:
         """When the warp can issue as far as is known (never: it will be woken), and what it waits for."""
@@ -87,7 +106,7 @@ class _Sm:
             free = self.operands.mma_at(warp.smsp)
             if free > when:
                 when, why = free, "tensor"
-        elif kind in _QUEUED:
+        elif kind in QUEUED:
             if self.memory.full(warp.smsp):
                 return NEVER, "queue"
         elif kind == "wait":
@@ -108,7 +127,7 @@ class _Sm:
         if kind == "commit":
             warp.groups.append(warp.open_group or Group())
             warp.open_group = None
-        if kind in _QUEUED:
+        if kind in QUEUED:
             self.memory.enqueue(warp, op)
         else:
             self.elsewhere(warp, op, now)
@@ -119,7 +138,10 @@ class _Sm:
             if warp.loops == self.loops:
                 self.by_smsp[warp.smsp] = [w for w in self.by_smsp[warp.smsp] if w is not warp]
                 self.live -= 1
-                self.end = max(self.end, warp.ready, *warp.result_at)
+                self.end = max(self.end, warp.ready + self.blocks.after_cycles, *warp.result_at)
+                block_is_done = all(w.loops == self.loops for w in self.by_block[warp.block])
+                if block_is_done and len(self.by_block) < self.blocks.in_all:
+                    self.start(now + self.blocks.after_cycles + self.blocks.before_cycles)
 
     def elsewhere(self, warp: Warp, op: Op, now: float) -> None:
         """What an instruction outside the memory queue does."""
@@ -146,25 +168,21 @@ class _Sm:
 
     def release(self, block: int, now: float) -> None:
         self.arrived[block] = 0
-        for warp in self.warps:
-            if warp.block == block and warp.parked:
+        for warp in self.by_block[block]:
+            if warp.parked:
                 warp.parked = False
                 warp.ready = max(warp.ready, now + self.m.barrier_cycles)
                 self.wake[warp.smsp] = min(self.wake[warp.smsp], warp.ready)
 
     def pick(self, s: int, now: float) -> tuple[Warp | None, float, str]:
-        """The warp that sub-partition ``s`` issues now by its policy, else None and when to look again and why not."""
-        warps = self.by_smsp[s]
-        last = self.last[s]
-        if last is not None and self.m.policy != "oldest" and last.loops < self.loops:
-            if self.m.policy.startswith("greedy"):
-                if self.earliest(last)[0] <= now:
-                    return last, now, ""
-            else:
-                turn = warps.index(last) + 1
-                warps = warps[turn:] + warps[:turn]
-        if self.m.policy == "greedy_youngest":
-            warps = warps[::-1]
+        """The warp that sub-partition ``s`` issues now, else None and when to look again and why not.
+
+        The last warp goes on, unless its next instruction goes to the memory queue; else the oldest that can.
+        """
+        warps, last = self.by_smsp[s], self.last[s]
+        if last is not None and last.loops < self.loops and self.ops[last.pc].kind not in QUEUED:
+            if self.earliest(last)[0] <= now:
+                return last, now, ""
         again, why = NEVER, ""
         for warp in warps:
             when, reason = self.earliest(warp)
@@ -204,28 +222,23 @@ class _Sm:
 
 
 def simulate(
-    program: Program,
-    machine: Machine,
-    *,
-    blocks: int,
-    warps_per_block: int = 8,
-    loops: int = 8,
-    stagger_cycles: float = 0,
+    program: Program, machine: Machine, *, blocks: int | Blocks, warps_per_block: int = 8, loops: int = 8
 ) -> Simulation:
-    """Run ``loops`` passes of ``program`` on ``blocks`` blocks of one SM.
+    """Run ``loops`` passes of ``program`` in each of the ``blocks`` of one SM (a number: all resident at once).
 
-    The warps of a block start together, ``stagger_cycles`` after those of the block before. Raises ValueError for an
-    empty program or no warps.
+    The warps of a block start together. Raises ValueError for an empty program or no warps.
     """
-    if not program.ops or blocks < 1 or warps_per_block < 1 or loops < 1:
+    if isinstance(blocks, int):
+        blocks = Blocks(at_once=blocks, in_all=blocks)
+    if not program.ops or min(blocks.at_once, blocks.in_all, warps_per_block, loops) < 1:
         raise ValueError("a simulation needs instructions, at least one block, warp and loop")
-    sm = _Sm(program.ops, machine, blocks, warps_per_block, loops, stagger_cycles)
+    sm = _Sm(program.ops, machine, blocks, warps_per_block, loops)
     cycles = sm.run()
     idle = sum(sm.idle.values()) or 1
     return Simulation(
         cycles=cycles,
         loops=loops,
-        warps=blocks * warps_per_block,
+        warps=blocks.in_all * warps_per_block,
         ksteps=program.ksteps,
         tensor_busy=sm.tensor_cycles / (SUB_PARTITIONS * cycles),
         port_busy=sm.memory.port_cycles / cycles,
