@@ -154,7 +154,7 @@ def claims(
 
 @_app.command()
 def fit(record: list[Path] = _RECORD, fmt: options.Format = "table") -> None:
-    """Repeat the one choice made by fitting, on load+mma alone: how long operands are read; no GPU needed."""
+    """Repeat the choices made by fitting, on the contention record and on reads without mma; no GPU, minutes."""
     from gemm.explain.fit import COLUMNS, fit_rows
     from stats.tables import render
 

@@ -22,7 +22,8 @@ from stats.records import CellRow, Record, read_record
 
 __all__ = ["Evidence", "gather", "warp_ksteps_per_sm"]
 
-MICRO, GEMM, STREAM, INSTRUCTIONS = "micro-bench", "gemm-bench", "gemm-bench explain stream", "micro-bench instructions"
+MICRO, GEMM, STREAM = "micro-bench", "gemm-bench", "gemm-bench explain stream"
+INSTRUCTIONS, CONTENTION = "micro-bench instructions", "micro-bench contention"
 _WARPS_PER_BLOCK, _MMA_K, _BLOCK_TILE = 8, 16, 128  # of layout.cuh; a test holds them equal
 
 
@@ -39,6 +40,7 @@ class Evidence:
     gemm: list[Record] = field(default_factory=list)
     stream: Record | None = None
     instructions: Record | None = None
+    contention: Record | None = None
     counters: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)
     _levels: dict[int, ArmLevels] = field(
         default_factory=dict, repr=False, compare=False
@@ -48,7 +50,7 @@ class Evidence:
         """All records of trials."""
         yield from self.micro.values()
         yield from self.gemm
-        yield from (record for record in (self.stream, self.instructions) if record is not None)
+        yield from (record for record in (self.stream, self.instructions, self.contention) if record is not None)
 
     @property
     def device(self) -> str | None:
@@ -81,6 +83,10 @@ class Evidence:
         return self._level(
             self.instructions, arm, lambda cell: float(cell.values.get("cycles_per_instruction", math.nan))
         )
+
+    def contention_level(self, arm: str) -> Level | None:
+        """SM cycles per warp pass of the contention benchmark."""
+        return self._level(self.contention, arm, lambda cell: float(cell.values.get("cycles_per_pass", math.nan)))
 
     def gemm_record(self, *arms: str, shape: tuple[int, int, int] = (4096, 4096, 4096)) -> Record | None:
         """The hot-L2 GEMM record of this shape that holds all these arms.
@@ -176,6 +182,8 @@ def gather(paths: Sequence[Path], *, named: bool) -> Evidence:
             found.stream = found.stream or record
         elif tool == INSTRUCTIONS:
             found.instructions = found.instructions or record
+        elif tool == CONTENTION:
+            found.contention = found.contention or record
     devices = {r.header.device.name for r in found.records() if r.header.device}
     if len(devices) > 1:
         raise UserError(f"records of several GPUs ({', '.join(sorted(devices))}): give those of one with --record")

@@ -1,54 +1,101 @@
-"""How long do an mma and a memory instruction hold a sub-partition's operand reads? The one choice made by fitting.
+"""Which queue depths and operand times reproduce what contention costs? The few parameters that are chosen by fitting.
 
-ld.shared variants take longer with mma than either ceiling says, ldmatrix variants do not, at one block per SM as at
-two: something counts instructions, not bytes. Both times are whole cycles, chosen by the worst error on load+mma of
-the micro kernel. The trap: whoever fits to what he predicts predicts nothing, so no GEMM figure comes in here, and on
-the GPU that was fitted load+mma at two blocks is a fit and not a prediction.
+What nobody publishes is chosen by the errors over two records without a GEMM in them: contention (mma beside other
+instructions, 44 arms) and the stream run's reads_* (the GEMM's copies and reads, nothing multiplied). One parameter is
+varied at a time around the choice. The trap: whoever fits to what he predicts predicts nothing, so neither load+mma of
+the variants nor any GEMM figure comes in here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from gemm.explain.evidence import Evidence
+from gemm.explain.evidence import Evidence, warp_ksteps_per_sm
 from gemm.explain.figures import machine_for
-from gemm.explain.predict import simulate_micro
-from micro.arm_names import Work
+from gemm.explain.kernels import contention_program
+from gemm.explain.machine import Machine
+from gemm.explain.predict import SHAPE, simulate_reads
+from gemm.explain.simulate import simulate
+from micro.contention import ARMS, WARPS
 from micro.variants import VARIANTS
 from stats.errors import UserError
 from stats.tables import Column
 
-__all__ = ["COLUMNS", "fit_rows"]
+__all__ = ["COLUMNS", "contention_rows", "fit_rows"]
 
-_CANDIDATES = (1, 2, 3, 4)
+_LOOPS = 6  # trips of four passes
+_VARIED: dict[str, tuple[float, ...]] = {
+    "mma_operand_cycles": (3, 4, 5),
+    "queue_depth": (8, 12, 16),
+    "line_cycles": (1.0, 1.15, 1.3),
+    "copy_depth": (2, 4, 8),
+}
 COLUMNS = [
-    Column("mma_operand_cycles", "mma", "d"),
-    Column("load_operand_cycles", "memory instruction", "d"),
-    *(Column(variant, f"{variant} error %", "+.1f") for variant in VARIANTS),
-    Column("worst", "worst %", ".1f"),
+    Column("parameter", "parameter", align="left"),
+    Column("value", "value", "g"),
+    Column("chosen", "chosen", align="left"),
+    Column("contention_rms", "contention: rms error %", ".1f"),
+    Column("contention_worst", "worst %", "+.1f"),
+    Column("worst_arm", "worst arm", align="left"),
+    Column("reads_rms", "reads: rms error %", ".1f"),
+    Column("reads_worst", "worst %", "+.1f"),
 ]
 
 
-def fit_rows(evidence: Evidence, arch: int, *, blocks: int = 2) -> list[dict[str, Any]]:
-    """Errors of load+mma for every pair of candidates, the least worst error first.
-
-    Raises UserError when the records do not hold load+mma of all variants on sm_``arch``.
-    """
-    measured = {variant: evidence.micro_level(variant, Work.LOAD_MMA, blocks) for variant in VARIANTS}
-    missing = [variant for variant, level in measured.items() if level is None]
-    if missing or evidence.arch != arch:
-        raise UserError(f"fit: no micro record of sm_{arch} holds load+mma of {', '.join(missing or VARIANTS)}")
+def contention_rows(evidence: Evidence, machine: Machine) -> list[dict[str, Any]]:
+    """Simulated and measured SM cycles per warp pass of every arm that the contention record holds."""
     rows = []
-    for mma in _CANDIDATES:
-        for load in _CANDIDATES:
-            row: dict[str, Any] = {"mma_operand_cycles": mma, "load_operand_cycles": load}
-            for variant, level in measured.items():
-                assert level is not None
-                machine = machine_for(arch, evidence, variant=variant, blocks=blocks)
-                machine = replace(machine, mma_operand_cycles=mma, load_operand_cycles=load)
-                row[variant] = 100 * (
-                    simulate_micro(variant, "load+mma", machine, blocks).cycles_per_kstep / level.mean - 1
-                )
-            rows.append(row | {"worst": max(abs(row[variant]) for variant in VARIANTS)})
-    return sorted(rows, key=lambda row: row["worst"])
+    for arm in ARMS:
+        level = evidence.contention_level(arm.name)
+        if level is not None:
+            program = contention_program(arm, machine.arch)
+            found = simulate(program, machine, blocks=1, warps_per_block=WARPS, loops=_LOOPS).cycles_per_kstep
+            error = 100 * (found / level.mean - 1)
+            rows.append({"arm": arm.name, "predicted": found, "measured": level.mean, "error_percent": error})
+    return rows
+
+
+def _reads(evidence: Evidence, machine: Machine) -> Iterator[float]:
+    """Errors of reads_*, in per cent."""
+    for variant in VARIANTS:
+        level = evidence.stream_level(f"reads_{variant}", "cycles_per_kstep")
+        if level is not None:
+            cycles = simulate_reads(variant, machine, 2).cycles / warp_ksteps_per_sm(*SHAPE, machine.sm_count)
+            yield 100 * (cycles / level.mean - 1)
+
+
+def fit_rows(evidence: Evidence, arch: int) -> list[dict[str, Any]]:
+    """Errors over both records for each parameter's candidates, the others as chosen.
+
+    Raises UserError when the records hold no contention or no reads on sm_``arch``.
+    """
+    chosen = machine_for(arch, evidence)
+    missing = evidence.contention is None or evidence.stream_level("reads_A3", "cycles_per_kstep") is None
+    if missing or evidence.arch != arch:
+        raise UserError(f"fit: needs a contention record and a stream record with reads_* of sm_{arch}; record them")
+    rows = []
+    for name, values in _VARIED.items():
+        for value in values:
+            machine = replace(chosen, **{name: value})  # type: ignore[arg-type]
+            arms = contention_rows(evidence, machine)
+            worst = max(arms, key=lambda row: abs(row["error_percent"]))
+            reads = [] if name == "mma_operand_cycles" else list(_reads(evidence, machine))  # nothing multiplies there
+            rows.append(
+                {
+                    "parameter": name,
+                    "value": value,
+                    "chosen": "chosen" if value == getattr(chosen, name) else "",
+                    "contention_rms": _rms([row["error_percent"] for row in arms]),
+                    "contention_worst": worst["error_percent"],
+                    "worst_arm": worst["arm"],
+                    "reads_rms": _rms(reads) if reads else None,
+                    "reads_worst": max(reads, key=abs, default=None),
+                }
+            )
+    return rows
+
+
+def _rms(errors: list[float]) -> float:
+    return float((sum(error**2 for error in errors) / len(errors)) ** 0.5)

@@ -163,13 +163,18 @@ def prediction_rows(arch: int, evidence: Evidence, *, blocks: tuple[int, ...] = 
         found = predict_gemm(kernel, machine, blocks_per_sm=resident)
         gemm[variant] = found.cycles_per_kstep, mine.gemm_level(variant)
         rows.append(_row(arch, "gemm", variant, resident, *gemm[variant]))
-    for a, b in LADDER_PAIRS:
-        (predicted_a, level_a), (predicted_b, level_b) = gemm[a], gemm[b]
-        ratio = {"arch": arch, "figure": "gemm ratio", "arm": f"{a} / {b}", "blocks": mine.resident_blocks(Kernel(a))}
-        ratio["predicted"] = predicted_a / predicted_b
-        if level_a and level_b:
-            measured = level_a.mean / level_b.mean
-            ratio |= {"measured": f"{measured:.3f}", "measured_mean": measured}
-            ratio["error_percent"] = 100 * (predicted_a / predicted_b / measured - 1)
-        rows.append(ratio)
-    return rows
+    return rows + [_ratio_row(arch, pair, gemm, mine) for pair in LADDER_PAIRS]
+
+
+def _ratio_row(
+    arch: int, pair: tuple[str, str], gemm: dict[str, tuple[float, Level | None]], mine: Evidence
+) -> dict[str, Any]:
+    (predicted_a, level_a), (predicted_b, level_b) = (gemm[name] for name in pair)
+    predicted = predicted_a / predicted_b
+    row = {"arch": arch, "figure": "gemm ratio", "arm": " / ".join(pair), "predicted": predicted}
+    row["blocks"] = mine.resident_blocks(Kernel(pair[0]))
+    if level_a and level_b:
+        measured = level_a.mean / level_b.mean
+        row |= {"measured": f"{measured:.3f}", "measured_mean": measured}
+        row["error_percent"] = 100 * (predicted / measured - 1)
+    return row

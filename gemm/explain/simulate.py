@@ -180,9 +180,9 @@ class _Sm:
         The last warp goes on, unless its next instruction goes to the memory queue; else the oldest that can.
         """
         warps, last = self.by_smsp[s], self.last[s]
-        if last is not None and last.loops < self.loops and self.ops[last.pc].kind not in QUEUED:
-            if self.earliest(last)[0] <= now:
-                return last, now, ""
+        goes_on = last is not None and last.loops < self.loops and self.ops[last.pc].kind not in QUEUED
+        if last is not None and goes_on and self.earliest(last)[0] <= now:
+            return last, now, ""
         again, why = NEVER, ""
         for warp in warps:
             when, reason = self.earliest(warp)
