@@ -30,8 +30,8 @@ _LOOPS = 6  # trips of four passes
 _VARIED: dict[str, tuple[float, ...]] = {
     "mma_operand_cycles": (3, 4, 5),
     "queue_depth": (8, 12, 16),
-    "line_cycles": (1.0, 1.15, 1.3),
-    "copy_depth": (2, 4, 8),
+    "line_cycles": (0.85, 1.0, 1.15),
+    "copy_depth": (2, 3, 4),
 }
 COLUMNS = [
     Column("parameter", "parameter", align="left"),
