@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gemm.explain.machine import SUB_PARTITIONS, machine
+from gemm.explain.machine import SUB_PARTITIONS, PerKind, machine
 from gemm.explain.program import Op, Program, decode_control, parse_controls
-from gemm.explain.simulate import simulate
+from gemm.explain.simulate import Blocks, simulate
 
 M = replace(
     machine(80),
@@ -19,7 +19,8 @@ M = replace(
     wavefront_latency_cycles=2,
     barrier_cycles=10,
     mma_operand_cycles=0,
-    load_operand_cycles=0,
+    alu_operand_cycles=0,
+    operand_reads=PerKind(load=1, blank=1, store=1, copy=1, commit=1),
 )
 
 
@@ -59,10 +60,10 @@ def test_port_bound(wavefronts: int) -> None:
 
 
 def test_one_sub_partition_cannot_use_the_whole_port() -> None:
-    """One warp issues to one address unit: a load every load_interval_cycles, though the port is free."""
+    """A load leaves a sub-partition's queue every four cycles, though the port is free."""
     loads = program(*[Op("load", wavefronts=1)] * 8)
     found = simulate(loads, M, blocks=1, warps_per_block=1, loops=20)
-    assert found.cycles == pytest.approx(20 * 8 * M.load_interval_cycles, rel=0.03)
+    assert found.cycles == pytest.approx(20 * 8 * M.queue_cycles.load, rel=0.03)
 
 
 def test_dependent_chain_takes_the_latency() -> None:
@@ -89,31 +90,10 @@ def test_tensor_bound() -> None:
     assert found.tensor_busy == pytest.approx(1, abs=0.01)
 
 
-def test_memory_instructions_and_mma_read_operands_by_turns() -> None:
-    """Four cycles each, and neither pipe the limit: eight a pair where operands are shared, four where they are not."""
-    body = program(Op("mma"), Op("load", wavefronts=1))
-    quick = replace(M, mma_interval_cycles=4, load_interval_cycles=4)
-    alone = simulate(body, quick, blocks=2, loops=40)
-    shared = simulate(body, replace(quick, mma_operand_cycles=4, load_operand_cycles=4), blocks=2, loops=40)
-    assert alone.cycles == pytest.approx(4 * 40 * 4, rel=0.05)
-    assert shared.cycles == pytest.approx(4 * 40 * 8, rel=0.05)
-
-
-def test_the_address_stage_takes_a_cycle_a_line() -> None:
-    """A copy of eight lines and four loads: twelve cycles of the SM's address stage, whatever the port could do."""
-    body = program(
-        Op("copy", wavefronts=4, lines=8), *[Op("load", wavefronts=1)] * 4, Op("commit"), Op("wait", argument=4)
-    )
-    fast_l2 = replace(M, l2_bytes_per_clk=1e6)
-    found = simulate(body, fast_l2, blocks=2, loops=30)
-    assert 16 * 30 * 12 <= found.cycles < 1.15 * 16 * 30 * 12
-    without = simulate(program(*[replace(op, lines=0) for op in body.ops]), fast_l2, blocks=2, loops=30)
-    assert without.cycles < 0.8 * found.cycles  # the port's wavefronts are left
-
-
 def test_blocks_that_start_apart_end_apart() -> None:
-    together = simulate(program(*[Op("plain")] * 10), M, blocks=2, loops=5)
-    apart = simulate(program(*[Op("plain")] * 10), M, blocks=2, loops=5, stagger_cycles=1000)
+    plain = program(*[Op("plain")] * 10)
+    together = simulate(plain, M, blocks=2, loops=5)
+    apart = simulate(plain, M, blocks=Blocks(at_once=2, in_all=2, stagger_cycles=1000), loops=5)
     assert apart.cycles == pytest.approx(1000 + together.cycles / 2, abs=3)
 
 
@@ -127,7 +107,7 @@ def test_scoreboard_waits_for_every_load_that_sets_it() -> None:
     first, second = Op("load", wavefronts=1, sets_on_result=0), Op("load", wavefronts=8, sets_on_result=0)
     body = program(first, second, Op("mma", waits_for=(0,)))
     found = simulate(body, M, blocks=1, warps_per_block=1, loops=1)
-    assert found.cycles >= M.load_interval_cycles + M.load_latency_cycles + 7 * M.wavefront_latency_cycles
+    assert found.cycles >= M.queue_cycles.load + M.load_latency_cycles + 7 * M.wavefront_latency_cycles
 
 
 def test_barrier_holds_the_fast_warps_until_the_slow_ones_come() -> None:
@@ -137,18 +117,19 @@ def test_barrier_holds_the_fast_warps_until_the_slow_ones_come() -> None:
     assert found.cycles / 20 == pytest.approx(15 + 1 + M.barrier_cycles, abs=3)
 
 
-def test_copies_come_back_through_the_port_after_the_latency() -> None:
-    """One warp that copies, commits and waits: latency, transfer and four wavefronts each time."""
-    body = program(Op("copy", wavefronts=4), Op("commit"), Op("wait", argument=0))
+def test_a_copy_takes_its_latency_and_transfer_and_none_of_the_port() -> None:
+    """One warp that copies, commits and waits: lines, latency and transfer each time."""
+    body = program(Op("copy", lines=4), Op("commit"), Op("wait", argument=0))
     found = simulate(body, M, blocks=1, warps_per_block=1, loops=10)
     transfer = 512 / M.l2_bytes_per_clk
-    assert found.cycles / 10 == pytest.approx(M.l2_latency_cycles + transfer + 4, abs=6)
+    assert found.cycles / 10 == pytest.approx(4 * M.line_cycles + M.l2_latency_cycles + transfer, abs=6)
+    assert found.port_busy == pytest.approx(10 / found.cycles)  # the commits' cycle each
 
 
 def test_a_wait_that_allows_a_pending_group_overlaps_copies() -> None:
     """With one group allowed in flight, each wait is for the copy before the last: half the time."""
-    body = program(Op("copy", wavefronts=4), Op("commit"), Op("wait", argument=1))
-    all_of_them = program(Op("copy", wavefronts=4), Op("commit"), Op("wait", argument=0))
+    body = program(Op("copy", lines=4), Op("commit"), Op("wait", argument=1))
+    all_of_them = program(Op("copy", lines=4), Op("commit"), Op("wait", argument=0))
     overlapped = simulate(body, M, blocks=1, warps_per_block=1, loops=40)
     serial = simulate(all_of_them, M, blocks=1, warps_per_block=1, loops=40)
     assert overlapped.cycles == pytest.approx(serial.cycles / 2, rel=0.05)
@@ -156,7 +137,7 @@ def test_a_wait_that_allows_a_pending_group_overlaps_copies() -> None:
 
 def test_l2_bound() -> None:
     """Copies that nobody waits for leave at the L2 rate."""
-    body = program(Op("copy", wavefronts=4), Op("commit"), Op("wait", argument=4))
+    body = program(Op("copy", lines=4), Op("commit"), Op("wait", argument=4))
     found = simulate(body, M, blocks=2, loops=60)
     assert found.cycles == pytest.approx(16 * 60 * 512 / M.l2_bytes_per_clk, rel=0.06)
 
@@ -209,7 +190,7 @@ def test_slower_machines_are_not_faster(body: Program) -> None:
         M,
         mma_interval_cycles=2 * M.mma_interval_cycles,
         load_latency_cycles=2 * M.load_latency_cycles,
-        load_interval_cycles=2 * M.load_interval_cycles,
+        queue_cycles=M.queue_cycles.times(2),
         alu_interval_cycles=2 * M.alu_interval_cycles,
     )
     assert simulate(body, slow, blocks=1).cycles >= 0.95 * simulate(body, M, blocks=1).cycles
