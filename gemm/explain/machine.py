@@ -77,12 +77,12 @@ class Machine:
         return replace(self, **figures, sources={**self.sources, **dict.fromkeys(figures, source)})
 
 
-# Chosen once, by the errors of the arms that the contention and the stream record hold; `gemm-bench explain fit` shows them.
+# Chosen once, by the errors over the contention and the stream record; `gemm-bench explain fit` shows them.
 _CONTENTION = "chosen by the error over the contention record's arms (results/contention-h200.jsonl)"
 _READS = "chosen by the error over reads_* of the stream record (results/stream-h200.jsonl)"
 _STRUCTURE = {
-    "queue_cycles": "load: 8 load/store lanes per sub-partition (A100 and H100 whitepapers); copy and commit: what they "
-    "add to loads alone in the contention record, blank as a load",
+    "queue_cycles": "load: 8 load/store lanes per sub-partition (A100 and H100 whitepapers); copy and commit: what "
+    "they add to loads alone in the contention record, blank as a load",
     "queue_depth": _CONTENTION,
     "mma_operand_cycles": _CONTENTION,
     "operand_reads": "what few of them add to 16 mma in the contention record, in whole reads; blank, commit: assumed",

@@ -82,7 +82,7 @@ def steady_cycles(kernel: Kernel, machine: Machine, blocks: int, copies_of: str 
 def _whole(
     program: Program, machine: Machine, blocks_per_sm: int, shape: tuple[int, int, int], *, writes_c: bool = True
 ) -> Simulation:
-    """The SM with the most blocks of ``shape`` (m, n, k); a block's last pass may be part of one, so it is stretched."""
+    """The SM with the most blocks of ``shape`` (m, n, k). A last pass may be part of one, so the time is stretched."""
     sizes = layout().constants
     m, n, k = shape
     most = math.ceil((m // sizes.bm) * (n // sizes.bn) / machine.sm_count)
