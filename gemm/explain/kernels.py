@@ -181,8 +181,7 @@ def reads_program(variant: str, arch: int) -> Program:
 def contention_program(arm: Arm, arch: int) -> Program:
     """One trip (4 passes) through the loop of an arm of the contention benchmark; a "k-step" of it is a pass."""
     function, controls = _contention_functions(arch)[arm_key(arm)]
-    timed = {"HMMA"} if arm.with_mma else {(arm.kind.machine or "").split(".")[0]}
-    loop = main_loop(function, lambda i: i.guard != "!PT" and i.base in timed, "what is timed")
+    loop = main_loop(function, lambda i: i.base == "HMMA" or i.opcode == arm.kind.machine, "what is timed")
     ops = to_ops(steady_pass(loop), controls, lambda _: max(1, arm.kind.port_cycles), COPY_LINES)
     return Program(f"contention {arm.name} sm_{arch}", arch, ops, PASSES_PER_LOOP)
 

@@ -59,8 +59,8 @@ class Machine:
     alu_operand_cycles: float = 0.5
     wavefronts_per_cycle: float = 1  # of the SM's port
     port_depth: int = 4  # accesses that wait for the port
-    line_cycles: float = 1.15  # of the SM's way to L2, for each 128-byte line that a copy touches
-    copy_depth: int = 4  # copies that wait for it
+    line_cycles: float = 1  # of the SM's way to L2, for each 128-byte line that a copy touches
+    copy_depth: int = 3  # copies that wait for it
     queue_depth: int = 12  # memory instructions that a sub-partition holds
     alu_interval_cycles: float = 2  # 16 lanes per sub-partition
     barrier_cycles: float = 20  # last arrival to the first issue after it

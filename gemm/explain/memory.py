@@ -104,8 +104,10 @@ class Memory:
         if self.for_l2:
             again = min(again, max(self.lines_free, now + 1))
         for s in range(SUB_PARTITIONS):
-            if self.queues[s] and not self._blocked(self.queues[s][0][1]):
-                again = min(again, self.next_time(s, now))
+            if self.queues[s]:
+                op = self.queues[s][0][1]
+                if not (self._blocked(op) and self.operands.last_read_is_next(s, op)):
+                    again = min(again, self.next_time(s, now))
         return again
 
     def _blocked(self, op: Op) -> bool:
@@ -149,7 +151,7 @@ class Memory:
             if not self.queues[s] or self.queue_free[s] > now or self.operands.memory_free[s] > now:
                 continue
             warp, op, group = self.queues[s][0]
-            if self._blocked(op):
+            if self._blocked(op) and self.operands.last_read_is_next(s, op):
                 continue
             if not self.operands.read(s, op, now):
                 continue

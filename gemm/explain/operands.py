@@ -23,7 +23,7 @@ class Operands:
         self.m = machine
         self.tensor_free = [0.0] * SUB_PARTITIONS  # the next mma may issue
         self.memory_free = [0.0] * SUB_PARTITIONS  # a memory instruction may read an operand
-        self.owed = [0] * SUB_PARTITIONS  # reads that the instruction at the head of the queue has made
+        self.made = [0] * SUB_PARTITIONS  # reads that the instruction at the head of the queue has made
 
     def mma_at(self, smsp: int) -> float:
         """When the next mma can be issued."""
@@ -43,13 +43,15 @@ class Operands:
         """An ALU or FMA instruction is issued: a busy tensor pipe waits for its operands."""
         self._delay(smsp, self.m.alu_operand_cycles, now)
 
+    def last_read_is_next(self, smsp: int, op: Op) -> bool:
+        """The head of the memory queue leaves it with its next read."""
+        return self.made[smsp] + 1 >= self.m.operand_reads.of(op.kind)
+
     def read(self, smsp: int, op: Op, now: float) -> bool:
         """The head of the memory queue reads one operand; True when that was its last."""
         needs = self.m.operand_reads.of(op.kind)
         self._delay(smsp, op.addresses / _ADDRESSES if op.kind == "load" else min(needs, 1.0), now)
         self.memory_free[smsp] = max(self.memory_free[smsp], now + 1)
-        self.owed[smsp] += 1
-        if self.owed[smsp] < needs:
-            return False
-        self.owed[smsp] = 0
-        return True
+        last = self.last_read_is_next(smsp, op)
+        self.made[smsp] = 0 if last else self.made[smsp] + 1
+        return last
