@@ -68,13 +68,16 @@ def gemm(resident: Mapping[str, int] | None = None, **cycles_per_kstep: float) -
     )
 
 
-def stream(natural: float = 30.0, transposed: float = 30.0, **opt_in: bool) -> Record:
-    """A stream record with rates in bytes per clock and SM."""
+def stream(
+    natural: float = 30.0, transposed: float = 30.0, reads: Mapping[str, float] | None = None, **opt_in: bool
+) -> Record:
+    """A stream record with rates in bytes per clock and SM; ``reads``: variant -> cycles per warp k-step."""
     values = {
         "tiles_natural": {"bytes_per_clk_per_sm": natural, "cycles_per_kstep": 1024 / natural},
         "tiles_transposed": {"bytes_per_clk_per_sm": transposed, "cycles_per_kstep": 1024 / transposed},
         "cp_async_latency": {"cp_async_latency_cycles": 300.0},
         "barrier": {"barrier_cycles": 25.0},
+        **{f"reads_{variant}": {"cycles_per_kstep": cycles} for variant, cycles in (reads or {}).items()},
     }
     return record("gemm-bench explain stream", values, static={"tiles_natural": opt_in})
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
+from gemm.explain import predict
 from gemm.explain.evidence import _BLOCK_TILE, _MMA_K, _WARPS_PER_BLOCK, Evidence
-from gemm.explain.kernels import gemm_program, micro_program
+from gemm.explain.kernels import contention_program, gemm_program, micro_program, reads_program
 from gemm.explain.machine import MACHINES, machine
 from gemm.explain.predict import predict_gemm, prediction_rows, simulate_micro, steady_cycles
 from gemm.explain.relief import relief
 from gemm.explain.roofline import roofline
 from gemm.variants import Kernel, Schedule, Wait
+from micro.contention import ARMS, Arm
 from micro.layout import layout
 from micro.variants import VARIANTS
 
@@ -19,6 +23,7 @@ pytestmark = pytest.mark.cuda_build
 LOADS = {"A1": 32, "A2": 24, "A2L": 8, "A3": 8}
 WAVEFRONTS = {"A1": 32, "A2": 24, "A2L": 24, "A3": 24}
 ARCHS = sorted(MACHINES)
+SMALL = (128 * 264, 128, 512)  # two blocks on each of 132 SMs
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -35,16 +40,39 @@ def test_a_pass_of_the_micro_kernel(variant: str, arch: int) -> None:
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_pass_of_the_gemm(variant: str, arch: int) -> None:
-    """Per tile and warp: four copies of four wavefronts, one group, one wait for all but one, one barrier."""
+    """Per tile and warp: four copies, one group, one wait for all but one, one barrier."""
     program = gemm_program(Kernel(variant), arch)
     tiles = program.ksteps // layout().constants.k_steps
     assert program.count("load") == LOADS[variant] * program.ksteps
     assert program.count("mma") == 16 * program.ksteps
     assert (program.count("copy"), program.count("commit"), program.count("barrier")) == (4 * tiles, tiles, tiles)
-    assert program.wavefronts == (WAVEFRONTS[variant] + 8) * program.ksteps
+    assert program.wavefronts == WAVEFRONTS[variant] * program.ksteps  # copies have none
     assert {op.argument for op in program.ops if op.kind == "wait"} == {1}
     # A's rows are half a line each, 8 to a copy; those of natural B are two lines, 2 rows to a copy.
     assert {op.lines for op in program.ops if op.kind == "copy"} == {8.0 if variant in ("A2", "A2L") else 6.0}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_pass_of_copies_and_reads_has_no_mma(variant: str) -> None:
+    program = reads_program(variant, 90)
+    tiles = program.ksteps // layout().constants.k_steps
+    assert program.count("mma") == 0
+    assert program.count("load") == LOADS[variant] * program.ksteps
+    assert (program.count("copy"), program.count("commit"), program.count("barrier")) == (4 * tiles, tiles, tiles)
+    assert {op.lines for op in program.ops if op.kind == "copy"} == {8.0 if variant in ("A2", "A2L") else 6.0}
+
+
+@pytest.mark.parametrize("arm", ARMS, ids=lambda arm: arm.name)
+def test_a_trip_of_a_contention_arm_is_four_passes_of_what_its_name_says(arm: Arm) -> None:
+    program = contention_program(arm, 90)
+    machine_code = (arm.kind.machine or "none").split(".")[0]
+    own = [op for op in program.ops if op.text.startswith(machine_code) and op.kind != "blank"]
+    assert program.ksteps == 4
+    assert program.count("mma") == 4 * arm.mmas
+    assert len(own) == 4 * arm.instructions
+    assert {op.wavefronts for op in own if op.kind != "alu"} <= {arm.kind.port_cycles}
+    assert program.count("copy") == 4 * (arm.copies or 0)
+    assert program.count("commit") == (0 if arm.copies is None else 4)
 
 
 def test_other_builds_are_other_programs() -> None:
@@ -65,11 +93,12 @@ def test_load_only_is_the_port(variant: str, arch: int) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_predictions_are_above_every_ceiling(arch: int) -> None:
+def test_predictions_are_above_every_ceiling(arch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gemm.explain.roofline.predict_gemm", functools.partial(predict_gemm, shape=SMALL))
     for variant in VARIANTS:
         found = roofline(Kernel(variant), arch, Evidence())
         assert found.predicted >= found.ceilings[0].cycles
-        assert found.port.cycles == WAVEFRONTS[variant] + 8
+        assert found.port.cycles == WAVEFRONTS[variant]  # copies take none of it
         assert found.waiting == pytest.approx(found.predicted - found.ceilings[0].cycles)
 
 
@@ -83,11 +112,11 @@ def test_a_faster_l2_does_not_help_a_gemm_that_the_port_binds_but_a_slow_one_hur
     assert steady_cycles(kernel, fast, 2) > 32
 
 
-def test_a_wave_more_costs_a_wave() -> None:
+def test_a_block_more_on_one_sm_makes_the_launch_longer() -> None:
     kernel, sm90 = Kernel("A3"), machine(90)
     one = predict_gemm(kernel, sm90, blocks_per_sm=2, shape=(128 * 264, 128, 1024))
     two = predict_gemm(kernel, sm90, blocks_per_sm=2, shape=(128 * 265, 128, 1024))
-    assert (one.waves, two.waves) == (1, 2)
+    assert (one.most_blocks, two.most_blocks) == (2, 3)
     assert two.cycles > 1.4 * one.cycles
 
 
@@ -102,9 +131,12 @@ def test_relief_names_the_resource_that_binds() -> None:
     assert abs(load["tensor"]) < 1
 
 
-def test_without_records_rows_are_predictions_only() -> None:
+def test_without_records_rows_are_predictions_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predict, "SHAPE", SMALL)
+    monkeypatch.setattr(predict, "simulate_reads", predict.simulate_reads.__wrapped__)  # nothing of SMALL is kept
+    monkeypatch.setattr(predict, "predict_gemm", functools.partial(predict_gemm, shape=SMALL))
     rows = prediction_rows(90, Evidence(), blocks=(2,))
-    assert {row["figure"] for row in rows} == {"load", "load+mma", "mma", "gemm"}
+    assert {row["figure"] for row in rows} == {"load", "load+mma", "mma", "copies+load", "gemm", "gemm ratio"}
     assert not any("measured" in row or "within" in row for row in rows)
 
 

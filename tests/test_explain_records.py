@@ -15,7 +15,6 @@ from gemm.explain import kernels
 from gemm.explain.attribution import attribute, attribution_rows
 from gemm.explain.evidence import Evidence, gather
 from gemm.explain.figures import machine_for
-from gemm.explain.fit import fit_rows
 from gemm.explain.guide import Reading, Situation, read_pair, read_time
 from gemm.explain.machine import machine
 from gemm.explain.predict import prediction_rows
@@ -60,11 +59,6 @@ def test_where_no_ceiling_explains_the_time_relief_decides(relief: dict[str, flo
     found = read_time(level(60.0), {"tensor": 24.0, "port": 32.0}, relief)
     assert found.situation is situation
     assert "twice as fast" in found.rule
-
-
-def test_fit_needs_load_mma_of_every_variant() -> None:
-    with pytest.raises(UserError, match="A2L"):
-        fit_rows(made.evidence(micro_record=made.micro(A1_both=40.0, A2_both=34.0, A3_both=26.0)), 90)
 
 
 def test_without_an_interval_nothing_is_resolved() -> None:
