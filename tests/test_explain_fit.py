@@ -66,10 +66,10 @@ def test_each_parameter_is_varied_around_the_chosen_one_and_judged_by_both_recor
     assert all(row["contention_rms"] <= abs(row["contention_worst"]) for row in rows)
     assert {row["worst_arm"] for row in rows} <= set(NAMES)
     # A1 is 20 % below its record and A3 as measured, so the root of the mean square is 20 over the root of 2.
-    as_chosen = found["line_cycles", 1.15]
+    as_chosen = found["line_cycles", 1.0]
     assert as_chosen["reads_worst"] == pytest.approx(-20, abs=0.1)
     assert as_chosen["reads_rms"] == pytest.approx(20 / 2**0.5, abs=0.1)
-    assert found["line_cycles", 1.0]["reads_rms"] > as_chosen["reads_rms"]
+    assert found["line_cycles", 0.85]["reads_rms"] > as_chosen["reads_rms"]
     assert found["copy_depth", 2]["reads_rms"] == as_chosen["reads_rms"]
     assert found["mma_operand_cycles", 4]["reads_rms"] is None  # nothing multiplies there
 

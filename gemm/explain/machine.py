@@ -81,7 +81,7 @@ class Machine:
 _CONTENTION = "chosen by the error over the contention record's arms (results/contention-h200.jsonl)"
 _READS = "chosen by the error over reads_* of the stream record (results/stream-h200.jsonl)"
 _STRUCTURE = {
-    "queue_cycles": "load: 8 load/store lanes per sub-partition (A100, H100 whitepapers); copy and commit: what they add "
+    "queue_cycles": "load: 8 load/store lanes per sub-partition (A100, H100 whitepapers); copy, commit: what they add "
     "to loads alone in the contention record, blank as a load",
     "queue_depth": _CONTENTION,
     "mma_operand_cycles": _CONTENTION,

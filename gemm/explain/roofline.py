@@ -102,14 +102,10 @@ def _port_loads(arch: int, kernel: Kernel, evidence: Evidence, blocks: int) -> t
 
 
 def issue_ceiling(program: Program, machine: Machine) -> Ceiling:
-    """The highest of three counts of instructions: scheduler slots, the memory queues, operand reads beside mma."""
-    queued = [op for op in program.ops if op.kind in QUEUED]
-    reads = sum(machine.operand_reads.of(op.kind) for op in queued)
-    alu = machine.alu_operand_cycles * program.count("alu", "fma")
+    """The higher of two counts of instructions: scheduler slots and what the memory queues take."""
     counts = {
         "scheduler slots": float(len(program.ops)),
-        "memory queues": sum(machine.queue_cycles.of(op.kind) for op in queued),
-        "operand reads": machine.mma_interval_cycles * program.count("mma") + reads + alu,
+        "memory queues": sum(machine.queue_cycles.of(op.kind) for op in program.ops if op.kind in QUEUED),
     }
     name, cycles = max(counts.items(), key=lambda item: item[1])
     return Ceiling("issue", cycles / SUB_PARTITIONS / program.ksteps, name, measured=False)
