@@ -134,7 +134,7 @@ def contention_rows(record: Record) -> list[dict[str, Any]]:
                 "low": cycles.low,
                 "high": cycles.high,
                 "floor": floor,
-                "over_percent": 100 * (cycles.mean / floor - 1),
+                "over_percent": 100 * (cycles.mean / floor - 1) if floor else None,
                 "cost": cost.text() if cost else None,
                 "base": arm.base.name if cost and arm.base else None,
             }
