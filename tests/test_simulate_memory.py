@@ -46,7 +46,7 @@ def test_a_copy_holds_up_loads_only_when_no_more_copies_may_wait(copies: int, li
     loads = [replace(LOAD, sets_on_result=0)] * 4
     alone, found = run(*loads, warps=1), run(*[Op("copy", lines=8)] * copies, *loads, warps=1)
     expected = alone.cycles + copies * (M.queue_cycles.copy + 1) + lines_waited_for * M.line_cycles
-    assert found.cycles == pytest.approx(expected, abs=4 * M.queue_cycles.copy)
+    assert found.cycles == pytest.approx(expected, abs=6 * M.queue_cycles.copy)
     assert found.port_busy * found.cycles == pytest.approx(4)  # the loads' alone
 
 
