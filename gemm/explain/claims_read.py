@@ -12,9 +12,11 @@ from gemm.explain.evidence import Evidence
 from gemm.explain.finding import A100, ClaimResult, Finding, Verdict, place, record_name, result_of, untestable
 from gemm.explain.kernels import gemm_program, micro_program
 from gemm.explain.machine import machine
+from gemm.explain.memory import COPY_BYTES
 from gemm.variants import Kernel
 from micro.arm_names import Work
 from micro.banks import KstepWavefronts, Load, kstep_wavefronts
+from micro.contention import arm_called
 from micro.variants import VARIANTS
 from stats.errors import BenchError
 
@@ -24,6 +26,8 @@ ARCHS = (80, 86, 89, 90, 100, 120)
 GEMM_ARCHS = (80, 90)
 EXPECTED_LOADS = {"A1": 32, "A2": 24, "A2L": 8, "A3": 8}
 MICRO = "micro-bench --do-mma both --config micro-record"
+LOADS_AND_COPIES = "ldmatrix.x4/n6+cp.async/c2"  # an arm of the contention record
+PORT_BYTES = 128  # a cycle, of an SM's port for loads
 _TOLERANCE = 0.03  # of load-only cycles: a single extra wavefront per load would be 33 % of A2's
 
 
@@ -194,12 +198,26 @@ def claim_6(evidence: Evidence) -> ClaimResult:
     return result_of(6, findings)
 
 
+def _beside_copies(evidence: Evidence) -> str:
+    """Does what cp.async brings pass the loads' port? It does not if both together take less than the port would."""
+    both, arm = evidence.contention_level(LOADS_AND_COPIES), arm_called(LOADS_AND_COPIES)
+    if both is None or arm is None:
+        return "; no contention record says whether what cp.async brings takes time of the port"
+    loads, brought = arm.port_cycles, (arm.copies or 0) * COPY_BYTES // PORT_BYTES
+    outside = both.high < loads + brought
+    return (
+        f"; what cp.async brings {'does not pass' if outside else 'may pass'} that port: loads of {loads} cycles of it "
+        f"and copies of {brought} take {both.text('.3f')} together"
+    )
+
+
 def claim_7(evidence: Evidence) -> ClaimResult:
     """Read wavefronts over the mma cycles of a k-step: on A100 by published rates, here by L and M."""
     peak = machine(80).mma_cycles_per_kstep
     shares = {v: 100 * _count(v).total / peak for v in VARIANTS}
     as_claimed = all(abs(shares[v] - 75) < 2.5 for v in ("A2", "A2L", "A3"))
-    figure = f"reads {', '.join(f'{v} {s:.0f} %' for v, s in shares.items())} of {peak:g} cycles"
+    figure = f"reads {', '.join(f'{v} {s:.0f} %' for v, s in shares.items())} of {peak:g} cycles; "
+    figure += "whether what cp.async brings takes time of the port is not known there"
     findings = [
         Finding(
             A100,
@@ -213,11 +231,10 @@ def claim_7(evidence: Evidence) -> ClaimResult:
     if load and mma:
         share = 100 * load.mean / mma.mean
         verdict = Verdict.CONFIRMED if abs(share - 75) < 2.5 else Verdict.REFUTED
-        figure = f"A3: L {load.text('.3f')} of M {mma.text('.3f')} cycles, {share:.0f} %"
-        beside = evidence.contention_level("ldmatrix.x4/n6+cp.async/c2")
-        if beside:
-            figure += f"; 24 wavefronts of loads beside cp.async that store 8 more: {beside.text('.2f')} cycles, not 32"
-        findings.append(Finding(place(evidence), "measured", verdict, figure, MICRO, record_name(evidence.micro[2])))
+        figure = f"A3: L {load.text('.3f')} of M {mma.text('.3f')} cycles, {share:.0f} %{_beside_copies(evidence)}"
+        records = "; ".join(record_name(one) for one in (evidence.micro[2], evidence.contention) if one)
+        command = f"{MICRO}; micro-bench contention" if evidence.contention else MICRO
+        findings.append(Finding(place(evidence), "measured", verdict, figure, command, records))
     else:
         findings.append(untestable(place(evidence), "measured", "no micro record holds A3:load and mma", MICRO))
     return result_of(7, findings)
