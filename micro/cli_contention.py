@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from stats.errors import choice, need_out
-from stats.tables import FORMATS, render, wrapped
+from stats import options
+from stats.errors import need_out
+from stats.tables import render, wrapped
 
 if TYPE_CHECKING:
     from micro.contention import ContentionConfig
@@ -31,17 +32,14 @@ def register(app: typer.Typer) -> None:
 
 
 def contention(
-    config: str = typer.Option(
-        "contention", "--config", metavar="FILE|NAME", help="A YAML file, or a name in configs/."
-    ),
-    device: int = typer.Option(0, "--device", min=0, help="CUDA device, as CUDA numbers them."),
-    out: Path = typer.Option(None, "--out", metavar="FILE.jsonl", help="Write the raw cells here."),
-    resume: bool = typer.Option(False, "--resume", help="Continue the record in --out."),
+    config: options.Config = "contention",
+    device: options.Device = 0,
+    out: options.Out = None,
+    resume: options.Resume = False,
     record: Path = typer.Option(None, "--record", metavar="FILE.jsonl", help="Table of this record; measures nothing."),
-    fmt: str = typer.Option("table", "--format", metavar="|".join(FORMATS), help="Form of the result on stdout."),
+    fmt: options.Format = "table",
 ) -> None:
     """What loads, stores, copies and packing cost while mma follow each other; without a GPU, the ceilings."""
-    choice("--format", fmt, FORMATS)
     need_out(resume, out)
     from micro.cli_measured import device_is_here, named_record
 
@@ -71,7 +69,7 @@ def run_contention(config: ContentionConfig, *, device_index: int, out: Path | N
 
 
 def measured_text(record: Record, fmt: Any) -> str:
-    """The table of a record; JSON also holds what one instruction costs beside mma, as the simulator takes it."""
+    """The table of a record; JSON also holds what one instruction costs beside mma."""
     from micro.cli_measured import require_tool
     from micro.contention_results import COLUMNS, UNITS_LINES, contention_rows, mma_delay_cycles
     from micro.results import heading_lines

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from micro.contention import PASSES_PER_LOOP, WARPS, Arm
+from micro.contention import MMAS, PASSES_PER_LOOP, WARPS, Arm
 from micro.layout import layout
 from stats.errors import BenchError
 
@@ -128,7 +128,7 @@ def expected_sinks(arm: Arm, inputs: Inputs, loops: int) -> Expected:
     start = (loops - 1) * places * _COPY_WORDS % inputs.source.shape[1]
     lanes = np.arange(32) * 4
     brought = [inputs.source[:, start + i * _COPY_WORDS + lanes + word] for i in range(places) for word in range(4)]
-    started = sum(range(16))  # accumulators start from 0, 1, ... 15
+    started = sum(range(MMAS))  # accumulators start from 0, 1, ... 15
     return Expected(
         started + passes * total, started + passes * addends, _left_behind(arm, inputs, passes), _fold(brought)
     )

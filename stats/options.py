@@ -14,6 +14,8 @@ import typer
 from stats import tables
 from stats.errors import choice
 
+__all__ = ["Clocks", "Config", "Device", "Format", "Launches", "Out", "Processes", "Resume", "one_of"]
+
 
 def one_of(option: str, allowed: Sequence[str], text: str) -> Any:
     """The declaration of ``option`` with the help ``text``, which takes one of ``allowed`` and raises UserError."""

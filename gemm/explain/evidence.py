@@ -1,8 +1,8 @@
 """Which records speak about this GPU, and what does each say: cycles per warp k-step with an interval?
 
 Records are told by their tool: the micro-benchmark by blocks per SM, the GEMM, the stream run, the instruction
-benchmark, counters. Newer records win. The trap: figures of two GPUs in one explanation explain neither, so records
-of several devices are refused.
+and the contention benchmark, counters. Newer records win. The trap: figures of two GPUs in one explanation explain
+neither, so records of several devices are refused.
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ class Evidence:
     instructions: Record | None = None
     contention: Record | None = None
     counters: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)
-    _levels: dict[int, ArmLevels] = field(
-        default_factory=dict, repr=False, compare=False
-    )  # by id of the record it holds
+    # By id of the record it holds.
+    _levels: dict[int, ArmLevels] = field(default_factory=dict, repr=False, compare=False)
 
     def records(self) -> Iterator[Record]:
         """All records of trials."""

@@ -1,9 +1,8 @@
 """Which program does a kernel of the suite run: compiled, disassembled, its loop found, its accesses given wavefronts?
 
-A cubin is compiled per architecture (nvcc, no GPU); the micro and the GEMM kernel are told by their template
-arguments. Wavefronts of a load come from the bank model over ``layout.cuh``: all loads of one form in a variant cost
-the same, and that is checked. The trap: a record says which schedule and launch bounds ran, and each has its own
-machine code.
+A cubin is compiled per architecture (nvcc, no GPU); kernels of one source are told by their template arguments.
+Wavefronts of a load come from the bank model over ``layout.cuh``: all loads of one form in a variant cost the same, and
+that is checked. The trap: a record says which schedule and launch bounds ran, and each has its own machine code.
 """
 
 from __future__ import annotations
@@ -46,9 +45,7 @@ _FORMS = {"ld.shared.b32": "LDS", "ld.shared.b16": "LDS.U16", "ldmatrix.x4": "LD
 
 _WARP, _LINE_BYTES, _ELEMENT_BYTES = 32, 128, 2
 _READS = re.compile(r"tiles_kernelI.*?BLayoutE(\d)EN.*?5ReadsI.*?ReadModeE(\d)E")
-COPY_LINES = 4  # of a contention copy: 512 contiguous bytes
-
-STREAM_SOURCE = CUDA_DIR / "stream.cu"
+_CONTENTION_COPY_LINES = 4  # 512 contiguous bytes
 
 _Compiled = tuple[Function, dict[int, Control]]
 
@@ -163,7 +160,7 @@ def micro_program(variant: str, work: str, arch: int, swizzle: bool = True) -> P
 @functools.cache
 def _reads_functions(arch: int) -> dict[str, _Compiled]:
     found = {}
-    for function, controls in read_cubin(compile_cubin(STREAM_SOURCE, arch, include_dirs=INCLUDE_DIRS)):
+    for function, controls in read_cubin(compile_cubin(CUDA_DIR / "stream.cu", arch, include_dirs=INCLUDE_DIRS)):
         modes = _READS.search(function.name)
         if modes is not None:
             found[_variant(int(modes[2]), int(modes[1])).name] = (function, controls)
@@ -180,13 +177,13 @@ def reads_program(variant: str, arch: int) -> Program:
 @functools.cache
 def contention_program(arm: Arm, arch: int) -> Program:
     """One trip (4 passes) through the loop of an arm of the contention benchmark; a "k-step" of it is a pass."""
-    function, controls = _contention_functions(arch)[arm_key(arm)]
+    function, controls = _contention_functions(arch)[_arm_key(arm)]
     loop = main_loop(function, lambda i: i.base == "HMMA" or i.opcode == arm.kind.machine, "what is timed")
-    ops = to_ops(steady_pass(loop), controls, lambda _: max(1, arm.kind.port_cycles), COPY_LINES)
+    ops = to_ops(steady_pass(loop), controls, lambda _: max(1, arm.kind.port_cycles), _CONTENTION_COPY_LINES)
     return Program(f"contention {arm.name} sm_{arch}", arch, ops, PASSES_PER_LOOP)
 
 
-def arm_key(arm: Arm) -> tuple[int, int, int, int]:
+def _arm_key(arm: Arm) -> tuple[int, int, int, int]:
     """The template arguments of an arm's kernel: kind, instructions, with mma, copies (-1: none)."""
     return KINDS.index(arm.kind), arm.instructions, int(arm.with_mma), -1 if arm.copies is None else arm.copies
 

@@ -17,7 +17,6 @@ from stats.errors import UserError
 __all__ = ["MACHINES", "Machine", "machine"]
 
 SUB_PARTITIONS = 4
-FMA_PER_MMA = 16 * 8 * 16
 _SAME_AS = {"global": "copy"}
 
 
@@ -51,7 +50,6 @@ class Machine:
     wavefront_latency_cycles: float  # what one more wavefront of the same access adds to its latency
     l2_latency_cycles: float  # cp.async issue to data in shared memory, an L2 hit
     l2_bytes_per_clk: float  # per SM, with every SM reading
-    clock_mhz: float  # boost clock, only to turn times into cycles
     sm_count: int
     queue_cycles: PerKind = PerKind(load=4, blank=4, store=4, copy=8, commit=8)  # until the next leaves the queue
     mma_operand_cycles: float = 4  # after an mma's issue, in which no memory instruction leaves its queue
@@ -104,7 +102,6 @@ MACHINES: dict[int, Machine] = {
         wavefront_latency_cycles=2,
         l2_latency_cycles=290,
         l2_bytes_per_clk=47.4,
-        clock_mhz=1410,
         sm_count=108,
         sources=_STRUCTURE
         | {
@@ -122,7 +119,6 @@ MACHINES: dict[int, Machine] = {
         wavefront_latency_cycles=2.0,
         l2_latency_cycles=329,
         l2_bytes_per_clk=43.6,
-        clock_mhz=1755,
         sm_count=132,
         barrier_cycles=30.6,
         sources=_STRUCTURE

@@ -1,9 +1,10 @@
 """Where is a memory instruction between its issue and its result? Queues, the shared-memory port and L2.
 
-Each sub-partition has a queue for memory instructions, served in order; an access to shared memory then joins the one
-queue of the SM's port, and a copy goes to L2 and back. What arrives from L2 takes no time of the port: loads and
-arriving copies together were measured above 128 bytes per clock (``micro-bench contention``). The trap: the time of a
-result is known only once its access reaches the port, so until then a warp counts it as pending.
+Each sub-partition has a queue for memory instructions, served in order; an access to shared memory (a commit and a
+blank load, too) then joins the one queue of the SM's port, and a copy goes to L2 and back. What arrives from L2 takes
+no time of the port: loads and arriving copies together were measured above 128 bytes per clock (``micro-bench
+contention``). The trap: the time of a result is known only once its access reaches the port, so until then a warp
+counts it as pending.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from gemm.explain.machine import SUB_PARTITIONS, Machine
 from gemm.explain.operands import Operands
 from gemm.explain.program import SCOREBOARDS, Op
 
-__all__ = ["COPY_BYTES", "NEVER", "Group", "Memory", "Warp"]
+__all__ = ["NEVER", "Group", "Memory", "Warp"]
 
 NEVER = float("inf")
-COPY_BYTES = 512  # of one warp-wide instruction: 32 lanes of 16 bytes
+_COPY_BYTES = 512  # of one warp-wide instruction: 32 lanes of 16 bytes
 _TO_PORT_CYCLES = 1  # from the queue of an access that waits for nobody; part of the measured latency
 _TO_L2 = ("copy", "global")
 
@@ -132,7 +133,7 @@ class Memory:
             warp, op, group = self.for_l2.popleft()
             free = self.lines_free
             self.lines_free = (free if free > now - 1 else now) + op.lines * self.m.line_cycles
-            self.l2_free = max(self.lines_free, self.l2_free) + COPY_BYTES / self.m.l2_bytes_per_clk
+            self.l2_free = max(self.lines_free, self.l2_free) + _COPY_BYTES / self.m.l2_bytes_per_clk
             arrival = self.l2_free + self.m.l2_latency_cycles
             warp.arrives(op.sets_on_result, arrival if group is None else now)
             if group is not None:
@@ -158,8 +159,8 @@ class Memory:
             self.queues[s].popleft()
             self.turn = s + 1
             result = self.m.wavefront_latency_cycles * op.wavefronts if op.kind == "load" else 0.0
-            more = self.m.operand_reads.of(op.kind) - 1
-            self.queue_free[s] = now + max(self.m.queue_cycles.of(op.kind) - max(0, more), result)
+            reading = max(0, self.m.operand_reads.of(op.kind) - 1)  # cycles already spent at the head
+            self.queue_free[s] = now + max(self.m.queue_cycles.of(op.kind) - reading, result)
             warp.arrives(op.sets_on_read, now + 1)
             if op.kind in _TO_L2:
                 self.for_l2.append((warp, op, group))

@@ -13,7 +13,7 @@ from gemm.explain.program import Op
 
 __all__ = ["Operands"]
 
-_ADDRESSES = 32
+_ADDRESSES = 32  # of a load whose every lane gives one, which is one read
 
 
 class Operands:

@@ -76,7 +76,7 @@ def steady_cycles(kernel: Kernel, machine: Machine, blocks: int, copies_of: str 
         ops = (replace(op, lines=lines) if op.kind in ("copy", "global") else op for op in program.ops)
         program = replace(program, ops=tuple(ops))
     starts = START_CYCLES[: 2 if blocks > 1 else 1]
-    runs = [simulate(program, machine, blocks=Blocks(blocks, blocks, start), loops=12) for start in starts]
+    runs = [simulate(program, machine, blocks=Blocks(blocks, blocks, start), loops=_PASSES) for start in starts]
     return sum(run.cycles_per_kstep for run in runs) / len(runs)
 
 

@@ -111,7 +111,7 @@ class Op:
 
 @dataclass(frozen=True)
 class Program:
-    """One pass through a main loop: its ops and the k-steps they make (0 where that has no meaning)."""
+    """One pass through a main loop: its ops and the k-steps they make."""
 
     name: str
     arch: int

@@ -1,9 +1,10 @@
 """Which ceiling binds a variant: tensor, shared-memory port, L2, issue, or none of them but waiting?
 
 Everything in SM cycles per warp k-step, so that ceilings compare with each other and with the GEMM. tensor: mma-only;
-port: load-only (what copies bring takes none of its time: the contention record); L2: the copies alone; issue: whatever
-counts instructions. Each is measured where a record holds it, else from the table. The trap: ceilings are lower bounds
-and their maximum is no prediction; what the simulator adds to it is barriers, latency and collisions, shown as waiting.
+port: load-only (what copies bring takes none of its time: the contention record); L2: the copies alone; issue: a count
+of instructions. The first three are measured where a record holds them, else modelled. The trap: ceilings are lower
+bounds and their maximum is no prediction; what the simulator adds to it is barriers, latency and collisions, shown as
+waiting.
 """
 
 from __future__ import annotations
@@ -52,7 +53,6 @@ class Ceiling:
     name: str
     cycles: float
     source: str
-    measured: bool
 
 
 @dataclass(frozen=True)
@@ -91,14 +91,14 @@ class Roofline:
         return f"waiting, on top of {top}" if self.waiting > WAITING_SHARE * self.predicted else top
 
 
-def _port_loads(arch: int, kernel: Kernel, evidence: Evidence, blocks: int) -> tuple[float, str, bool]:
+def _port_loads(arch: int, kernel: Kernel, evidence: Evidence, blocks: int) -> tuple[float, str]:
     measured = None
     if evidence.arch == arch:
         measured = evidence.micro_level(kernel.variant, Work.LOAD, blocks, kernel.swizzle)
     if measured:
-        return measured.mean, "load-only", True
+        return measured.mean, "load-only"
     count = kstep_wavefronts(VARIANTS[kernel.variant], kernel.swizzle)
-    return float(max(count.total, count.instructions)), "bank model", False
+    return float(max(count.total, count.instructions)), "bank model"
 
 
 def issue_ceiling(program: Program, machine: Machine) -> Ceiling:
@@ -108,7 +108,7 @@ def issue_ceiling(program: Program, machine: Machine) -> Ceiling:
         "memory queues": sum(machine.queue_cycles.of(op.kind) for op in program.ops if op.kind in QUEUED),
     }
     name, cycles = max(counts.items(), key=lambda item: item[1])
-    return Ceiling("issue", cycles / SUB_PARTITIONS / program.ksteps, name, measured=False)
+    return Ceiling("issue", cycles / SUB_PARTITIONS / program.ksteps, name)
 
 
 @dataclass(frozen=True)
@@ -123,22 +123,16 @@ class _Units:
 def _units(kernel: Kernel, arch: int, mine: Evidence, machine: Machine, blocks: int) -> _Units:
     sizes = layout().constants
     tile_ksteps = sizes.warps * sizes.k_steps
-    mma_measured = machine.sources.get("mma_interval_cycles") == "mma-only kernel"
-    tensor = Ceiling(
-        "tensor",
-        machine.mma_cycles_per_kstep,
-        "mma-only" if mma_measured else machine.sources["mma_interval_cycles"],
-        mma_measured,
-    )
-    loads, loads_source, loads_measured = _port_loads(arch, kernel, mine, blocks)
-    port = Ceiling("port", loads, loads_source, loads_measured)
+    source = machine.sources["mma_interval_cycles"]
+    tensor = Ceiling("tensor", machine.mma_cycles_per_kstep, "mma-only" if source == "mma-only kernel" else source)
+    port = Ceiling("port", *_port_loads(arch, kernel, mine, blocks))
     form = "natural" if VARIANTS[kernel.variant].b_layout is BLayout.NATURAL else "transposed"
     copied = mine.stream_level(f"tiles_{form}", "cycles_per_kstep")
     if copied:
-        l2 = Ceiling("L2", copied.mean, "stream run", True)
+        l2 = Ceiling("L2", copied.mean, "stream run")
     else:
         source = machine.sources["l2_bytes_per_clk"]
-        l2 = Ceiling("L2", sizes.stage_bytes / tile_ksteps / machine.l2_bytes_per_clk, source, False)
+        l2 = Ceiling("L2", sizes.stage_bytes / tile_ksteps / machine.l2_bytes_per_clk, source)
     return _Units(tensor, port, l2)
 
 
@@ -179,7 +173,6 @@ def roofline_rows(arch: int, evidence: Evidence, kernels: list[Kernel] | None = 
     for kernel in kernels or [Kernel(variant) for variant in VARIANTS]:
         found = roofline(kernel, arch, evidence)
         measured = evidence.gemm_level(kernel.name) if evidence.arch == arch else None
-        named = {c.name: f"{c.name}: {c.source}" for c in found.ceilings}
         rows.append(
             {
                 "arch": arch,
@@ -194,7 +187,7 @@ def roofline_rows(arch: int, evidence: Evidence, kernels: list[Kernel] | None = 
                 "measured_mean": measured.mean if measured else None,
                 "binds": found.binds,
                 "relief": ", ".join(f"{name} {saved:.0f} %" for name, saved in found.relief.items()),
-                "sources": "; ".join(named.values()),
+                "sources": "; ".join(f"{c.name}: {c.source}" for c in found.ceilings),
             }
         )
     return rows
