@@ -15,10 +15,10 @@ from gemm.explain.machine import SUB_PARTITIONS, Machine
 from gemm.explain.operands import Operands
 from gemm.explain.program import SCOREBOARDS, Op
 
-__all__ = ["NEVER", "Group", "Memory", "Warp"]
+__all__ = ["COPY_BYTES", "NEVER", "Group", "Memory", "Warp"]
 
 NEVER = float("inf")
-_COPY_BYTES = 512  # of one warp-wide instruction: 32 lanes of 16 bytes
+COPY_BYTES = 512  # of one warp-wide instruction: 32 lanes of 16 bytes
 _TO_PORT_CYCLES = 1  # from the queue of an access that waits for nobody; part of the measured latency
 _TO_L2 = ("copy", "global")
 
@@ -133,7 +133,7 @@ class Memory:
             warp, op, group = self.for_l2.popleft()
             free = self.lines_free
             self.lines_free = (free if free > now - 1 else now) + op.lines * self.m.line_cycles
-            self.l2_free = max(self.lines_free, self.l2_free) + _COPY_BYTES / self.m.l2_bytes_per_clk
+            self.l2_free = max(self.lines_free, self.l2_free) + COPY_BYTES / self.m.l2_bytes_per_clk
             arrival = self.l2_free + self.m.l2_latency_cycles
             warp.arrives(op.sets_on_result, arrival if group is None else now)
             if group is not None:
