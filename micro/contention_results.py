@@ -125,7 +125,7 @@ def contention_rows(record: Record) -> list[dict[str, Any]]:
         if arm is None or name not in costs:
             continue
         cycles, cost = costs.cycles(name), costs.of(arm)
-        floor = max(float(arm.port_cycles), alone) if arm.with_mma else float(arm.port_cycles) or math.nan
+        floor = _floor(arm, alone)
         rows.append(
             {
                 **_facts(arm),
@@ -134,12 +134,19 @@ def contention_rows(record: Record) -> list[dict[str, Any]]:
                 "low": cycles.low,
                 "high": cycles.high,
                 "floor": floor,
-                "over_percent": 100 * (cycles.mean / floor - 1) if floor else None,
+                "over_percent": 100 * (cycles.mean / floor - 1),
                 "cost": cost.text() if cost else None,
                 "base": arm.base.name if cost and arm.base else None,
             }
         )
     return rows
+
+
+def _floor(arm: Arm, alone: float) -> float:
+    """SM cycles a pass that port and mma (``alone``, as measured) allow; nan where neither is known."""
+    if not arm.with_mma:
+        return float(arm.port_cycles) or math.nan
+    return math.nan if math.isnan(alone) else max(float(arm.port_cycles), alone)
 
 
 def _facts(arm: Arm) -> dict[str, Any]:

@@ -171,6 +171,14 @@ def test_floor_is_the_port_or_the_mma_as_measured() -> None:
     assert math.isnan(row("prmt/n48")["floor"])
 
 
+def test_without_mma_alone_no_arm_with_mma_has_a_floor() -> None:
+    rows = {found["arm"]: found for found in contention_rows(make_record(skipped=("mma",)))}
+    for name in ("ld.shared.b32/n8+mma", "ld.shared.b32/n48+mma", "cp.async/c2+mma"):
+        assert math.isnan(rows[name]["floor"])
+        assert math.isnan(rows[name]["over_percent"])
+    assert rows["ldmatrix.x4/n6"]["floor"] == 24
+
+
 def test_delays_are_at_the_smallest_number_and_of_the_second_copy() -> None:
     def steeper_with_more(found: Arm) -> float:
         many = found.instructions > {"ld.shared.b32": 2, "prmt": 8}.get(found.kind.name, 99)
