@@ -22,7 +22,6 @@ __all__ = [
     "MMAS",
     "PASSES_PER_LOOP",
     "REFERENCE",
-    "SUB_PARTITIONS",
     "WARPS",
     "Arm",
     "ContentionConfig",
@@ -32,7 +31,6 @@ __all__ = [
 ]
 
 WARPS, PASSES_PER_LOOP = 16, 4  # of contention.cu; a test holds them equal
-SUB_PARTITIONS = 4  # of an SM; each has its own tensor core and issues to it by itself
 MMAS = 16  # of a pass, as of a k-step
 COPIES = "cp.async"  # as a kind, where costs are listed
 

@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from micro.contention import ARMS, COPIES, REFERENCE, SUB_PARTITIONS, Arm, arm_called
+from micro.contention import ARMS, COPIES, REFERENCE, Arm, arm_called
 from micro.device import mma_floor_cycles_per_kstep
+from micro.limits import SUB_PARTITIONS
 from stats.levels import ArmLevels, Level, level_of
 from stats.prepare import accepted_cells
 from stats.records import CellRow, Record

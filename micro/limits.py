@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["LIMITS", "Limits", "Residency", "resident_blocks"]
+__all__ = ["LIMITS", "SUB_PARTITIONS", "Limits", "Residency", "resident_blocks"]
 
 _REGISTERS_PER_SM = 65536
 _REGISTER_UNIT = 256  # per warp
-_SUB_PARTITIONS = 4
+SUB_PARTITIONS = 4  # of an SM: each has its own scheduler and tensor core
 _SHARED_UNIT_BYTES = 128
 _RESERVED_BYTES = 1024  # per block
 _KIB = 1024
@@ -73,7 +73,7 @@ def resident_blocks(arch: int, *, registers: int, threads: int, shared_bytes: in
         return Residency(0, "shared memory")
     warps = -(-threads // 32)
     per_warp = _round_up(registers * 32, _REGISTER_UNIT)
-    warps_by_registers = _REGISTERS_PER_SM // _SUB_PARTITIONS // per_warp * _SUB_PARTITIONS
+    warps_by_registers = _REGISTERS_PER_SM // SUB_PARTITIONS // per_warp * SUB_PARTITIONS
     candidates = {
         "blocks": limits.blocks,
         "warps": limits.warps // warps,

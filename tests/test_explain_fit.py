@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import explain_records as made
@@ -39,12 +38,12 @@ def evidence(**more: Any) -> Evidence:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three arms, trips without a compiler, and reads that follow ``line_cycles``: 24 cycles where it is as chosen."""
 
-    def reads(variant: str, on: Machine, blocks: int) -> SimpleNamespace:
-        return SimpleNamespace(cycles=24.0 * on.line_cycles / machine(90).line_cycles * made.KSTEPS)
+    def reads(variant: str, on: Machine) -> float:
+        return 24.0 * on.line_cycles / machine(90).line_cycles
 
     monkeypatch.setattr(fit, "ARMS", tuple(arm_called(name) for name in NAMES))
     monkeypatch.setattr(fit, "contention_program", trip)
-    monkeypatch.setattr(fit, "simulate_reads", reads)
+    monkeypatch.setattr(fit, "predict_reads", reads)
 
 
 @pytest.mark.usefixtures("quick")

@@ -133,7 +133,7 @@ def test_relief_names_the_resource_that_binds() -> None:
 
 def test_without_records_rows_are_predictions_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predict, "SHAPE", SMALL)
-    monkeypatch.setattr(predict, "simulate_reads", predict.simulate_reads.__wrapped__)  # nothing of SMALL is kept
+    monkeypatch.setattr(predict, "predict_reads", predict.predict_reads.__wrapped__)  # nothing of SMALL is kept
     monkeypatch.setattr(predict, "predict_gemm", functools.partial(predict_gemm, shape=SMALL))
     rows = prediction_rows(90, Evidence(), blocks=(2,))
     assert {row["figure"] for row in rows} == {"load", "load+mma", "mma", "copies+load", "gemm", "gemm ratio"}

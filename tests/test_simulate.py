@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gemm.explain.machine import SUB_PARTITIONS, PerKind, machine
+from gemm.explain.machine import PerKind, machine
 from gemm.explain.program import Op, Program, decode_control, parse_controls
 from gemm.explain.simulate import Blocks, simulate
+from micro.limits import SUB_PARTITIONS
 
 M = replace(
     machine(80),

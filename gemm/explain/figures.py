@@ -8,8 +8,9 @@ The trap: a parameter taken from a GEMM figure would make the prediction of that
 from __future__ import annotations
 
 from gemm.explain.evidence import Evidence
-from gemm.explain.machine import SUB_PARTITIONS, Machine, machine
+from gemm.explain.machine import Machine, machine
 from micro.arm_names import Work
+from micro.limits import SUB_PARTITIONS
 from micro.variants import VARIANTS, BLayout
 
 __all__ = ["machine_for"]

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from gemm.explain.evidence import Evidence, warp_ksteps_per_sm
+from gemm.explain.evidence import Evidence
 from gemm.explain.figures import machine_for
 from gemm.explain.kernels import contention_program
 from gemm.explain.machine import Machine
-from gemm.explain.predict import SHAPE, simulate_reads
+from gemm.explain.predict import predict_reads
 from gemm.explain.simulate import simulate
 from micro.contention import ARMS, WARPS
 from micro.variants import VARIANTS
@@ -68,8 +68,7 @@ def _reads(evidence: Evidence, machine: Machine) -> Iterator[float]:
     for variant in VARIANTS:
         level = evidence.stream_level(f"reads_{variant}", "cycles_per_kstep")
         if level is not None:
-            cycles = simulate_reads(variant, machine, 2).cycles / warp_ksteps_per_sm(*SHAPE, machine.sm_count)
-            yield 100 * (cycles / level.mean - 1)
+            yield 100 * (predict_reads(variant, machine) / level.mean - 1)
 
 
 def fit_rows(evidence: Evidence, arch: int) -> list[dict[str, Any]]:

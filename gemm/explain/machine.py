@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from micro.limits import SUB_PARTITIONS
 from stats.errors import UserError
 
 __all__ = ["MACHINES", "Machine", "machine"]
 
-SUB_PARTITIONS = 4
 _SAME_AS = {"global": "copy"}
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from gemm.explain.machine import SUB_PARTITIONS, Machine
+from gemm.explain.machine import Machine
 from gemm.explain.operands import Operands
 from gemm.explain.program import SCOREBOARDS, Op
+from micro.limits import SUB_PARTITIONS
 
 __all__ = ["COPY_BYTES", "NEVER", "Group", "Memory", "Warp"]
 
@@ -104,18 +105,16 @@ class Memory:
         again = max(self.port_free, self.for_port[0][0], now + 1) if self.for_port else NEVER
         if self.for_l2:
             again = min(again, max(self.lines_free, now + 1))
-        for s in range(SUB_PARTITIONS):
-            if self.queues[s]:
-                op = self.queues[s][0][1]
-                if not (self._blocked(op) and self.operands.last_read_is_next(s, op)):
-                    again = min(again, self.next_time(s, now))
-        return again
+        return min(again, *(self.next_time(s, now) for s in range(SUB_PARTITIONS) if not self._stuck(s)), NEVER)
 
-    def _blocked(self, op: Op) -> bool:
-        """What comes after its queue has no place for the instruction."""
-        if op.kind in _TO_L2:
-            return len(self.for_l2) >= self.m.copy_depth
-        return len(self.for_port) >= self.m.port_depth
+    def _stuck(self, smsp: int) -> bool:
+        """The head of the queue has all its operands but the last, and what comes after has no place for it."""
+        if not self.queues[smsp]:
+            return False
+        op = self.queues[smsp][0][1]
+        to_l2 = op.kind in _TO_L2
+        full = len(self.for_l2) >= self.m.copy_depth if to_l2 else len(self.for_port) >= self.m.port_depth
+        return full and self.operands.last_read_is_next(smsp, op)
 
     def _port(self, now: float) -> None:
         while self.for_port and self.port_free <= now and self.for_port[0][0] <= now:
@@ -151,12 +150,9 @@ class Memory:
             s = (self.turn + k) % SUB_PARTITIONS
             if not self.queues[s] or self.queue_free[s] > now or self.operands.memory_free[s] > now:
                 continue
-            warp, op, group = self.queues[s][0]
-            if self._blocked(op) and self.operands.last_read_is_next(s, op):
+            if self._stuck(s) or not self.operands.read(s, self.queues[s][0][1], now):
                 continue
-            if not self.operands.read(s, op, now):
-                continue
-            self.queues[s].popleft()
+            warp, op, group = self.queues[s].popleft()
             self.turn = s + 1
             result = self.m.wavefront_latency_cycles * op.wavefronts if op.kind == "load" else 0.0
             reading = max(0, self.m.operand_reads.of(op.kind) - 1)  # cycles already spent at the head

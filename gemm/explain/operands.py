@@ -8,8 +8,9 @@ so these are delays of a busy tensor pipe and no cost per instruction.
 
 from __future__ import annotations
 
-from gemm.explain.machine import SUB_PARTITIONS, Machine
+from gemm.explain.machine import Machine
 from gemm.explain.program import Op
+from micro.limits import SUB_PARTITIONS
 
 __all__ = ["Operands"]
 

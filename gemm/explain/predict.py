@@ -29,15 +29,16 @@ __all__ = [
     "COLUMNS",
     "GemmPrediction",
     "predict_gemm",
+    "predict_reads",
     "prediction_rows",
     "simulate_micro",
-    "simulate_reads",
     "steady_cycles",
 ]
 
 SHAPE = (4096, 4096, 4096)
 _C_BYTES = 2
-_PASSES = 12  # of a block: more change no figure by a per cent, and cost minutes
+_PASSES = 12  # of a block, in the place of all of them: a prediction takes seconds
+_READS_BLOCKS = 2  # on an SM, of the stream run
 START_CYCLES = (200.0, 700.0)  # of the second block after the first
 COLUMNS = [
     Column("arch", "sm", "d"),
@@ -59,9 +60,10 @@ def simulate_micro(variant: str, work: str, machine: Machine, blocks: int, swizz
 
 
 @functools.lru_cache(maxsize=64)
-def simulate_reads(variant: str, machine: Machine, blocks: int) -> Simulation:
-    """The GEMM's copies and reads without mma (``reads_*`` of the stream run), the busiest SM's blocks."""
-    return _whole(reads_program(variant, machine.arch), machine, blocks, SHAPE, writes_c=False)
+def predict_reads(variant: str, machine: Machine) -> float:
+    """SM cycles per warp k-step of the GEMM's copies and reads without mma (``reads_*`` of the stream run)."""
+    found = _whole(reads_program(variant, machine.arch), machine, _READS_BLOCKS, SHAPE, writes_c=False)
+    return found.cycles / warp_ksteps_per_sm(*SHAPE, machine.sm_count)
 
 
 @functools.lru_cache(maxsize=512)
@@ -154,10 +156,9 @@ def prediction_rows(arch: int, evidence: Evidence, *, blocks: tuple[int, ...] = 
                 rows.append(_row(arch, work, arm, resident, run.cycles_per_kstep, measured))
     for variant in VARIANTS:
         machine = machine_for(arch, mine, variant=variant)
-        busiest = simulate_reads(variant, machine, 2)
-        ksteps = warp_ksteps_per_sm(*SHAPE, machine.sm_count)
         reads = mine.stream_level(f"reads_{variant}", "cycles_per_kstep")
-        rows.append(_row(arch, "copies+load", f"reads_{variant}", 2, busiest.cycles / ksteps, reads))
+        predicted = predict_reads(variant, machine)
+        rows.append(_row(arch, "copies+load", f"reads_{variant}", _READS_BLOCKS, predicted, reads))
     gemm: dict[str, tuple[float, Level | None]] = {}
     for variant in VARIANTS:
         kernel = Kernel(variant)

@@ -16,7 +16,7 @@ from typing import Any
 from gemm.explain.evidence import Evidence
 from gemm.explain.figures import machine_for
 from gemm.explain.kernels import gemm_program
-from gemm.explain.machine import SUB_PARTITIONS, Machine
+from gemm.explain.machine import Machine
 from gemm.explain.predict import predict_gemm, steady_cycles
 from gemm.explain.program import QUEUED, Program
 from gemm.explain.relief import relief
@@ -24,6 +24,7 @@ from gemm.variants import Kernel
 from micro.arm_names import Work
 from micro.banks import kstep_wavefronts
 from micro.layout import layout
+from micro.limits import SUB_PARTITIONS
 from micro.variants import VARIANTS, BLayout
 from stats.tables import Column
 

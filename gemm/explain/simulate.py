@@ -12,10 +12,11 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from gemm.explain.machine import SUB_PARTITIONS, Machine
+from gemm.explain.machine import Machine
 from gemm.explain.memory import NEVER, Group, Memory, Warp
 from gemm.explain.operands import Operands
 from gemm.explain.program import QUEUED, Op, Program
+from micro.limits import SUB_PARTITIONS
 
 __all__ = ["Blocks", "Simulation", "simulate"]
 
@@ -180,8 +181,12 @@ class _Sm:
         The last warp goes on, unless its next instruction goes to the memory queue; else the oldest that can.
         """
         warps, last = self.by_smsp[s], self.last[s]
-        goes_on = last is not None and last.loops < self.loops and self.ops[last.pc].kind not in QUEUED
-        if last is not None and goes_on and self.earliest(last)[0] <= now:
+        if (
+            last is not None
+            and last.loops < self.loops
+            and self.ops[last.pc].kind not in QUEUED
+            and self.earliest(last)[0] <= now
+        ):
             return last, now, ""
         again, why = NEVER, ""
         for warp in warps:
