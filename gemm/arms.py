@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from gemm.check import gate
-from gemm.library import GemmLibrary, build_gemm, hashed_sources, source_hash
+from gemm.library import GemmLibrary, build_gemm, header_facts
 from gemm.operands import Operands, make_operands
 from gemm.residency import residency_faults
 from gemm.variants import Kernel
@@ -63,7 +63,6 @@ def gemm_arms(
     Raises UserError for a bad shape, too little memory or, where equal residency is required, a kernel that departs
     from it; BenchError naming the kernel when the gate finds one wrong.
     """
-    import torch
 
     timer = CellTimer(device_index, l2_mode=l2_mode)
     arch = timer.device.arch
@@ -95,9 +94,6 @@ def gemm_arms(
         arms={name: functools.partial(_measure, timer, function, launches) for name, function in launch.items()},
         static=static,
         device=timer.device,
-        software={"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc},
-        source_hash=source_hash(),
-        sources=hashed_sources(),
-        build_flags=list(built.flags),
+        **header_facts(built),
         workload={"kernel": "gemm", "m": m, "n": n, "k": k, "dtype": "+".join(operands)},
     )

@@ -76,10 +76,9 @@ class _Arm:
 def campaign_arms(campaign: Campaign, device_index: int) -> ArmSet:
     """The arms of one process, gated; effects are scaled to the cell as this process measures it."""
     import numpy as np
-    import torch
 
     from gemm.check import gate
-    from gemm.library import GemmLibrary, build_gemm, hashed_sources, source_hash
+    from gemm.library import GemmLibrary, build_gemm, header_facts
     from gemm.operands import make_operands
     from micro.build import load_copy
     from micro.cells import CellTimer
@@ -114,10 +113,7 @@ def campaign_arms(campaign: Campaign, device_index: int) -> ArmSet:
     return ArmSet(
         arms=arms,
         device=timer.device,
-        software={"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc},
-        source_hash=source_hash(),
-        sources=hashed_sources(),
-        build_flags=list(built.flags),
+        **header_facts(built),
         workload={"kernel": f"gemm {kernel.name}", "m": m, "n": n, "k": k, "dtype": kernel.dtype},
     )
 

@@ -26,10 +26,9 @@ def launch_all(kernels: Sequence[Kernel], shape: tuple[int, int, int], device: i
     from micro.device import require_gpu
 
     require_gpu(device)
-    import torch
 
     from gemm.check import gate
-    from gemm.library import GemmLibrary, build_gemm, hashed_sources, source_hash
+    from gemm.library import GemmLibrary, build_gemm, header_facts
     from gemm.operands import make_operands
     from micro.device import describe_device
 
@@ -61,15 +60,7 @@ def launch_all(kernels: Sequence[Kernel], shape: tuple[int, int, int], device: i
                 arguments={"variant": kernel.variant, "swizzle": kernel.swizzle, "m": m, "n": n, "k": k},
             )
         )
-    software = {"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc}
-    return Facts(
-        device=described,
-        software=software,
-        source_hash=source_hash(),
-        sources=hashed_sources(),
-        build_flags=list(built.flags),
-        launches=launches,
-    )
+    return Facts(device=described, launches=launches, **header_facts(built))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gemm.arguments import check_tensors
 from gemm.variants import Epilogue, Kernel, LoadMode, Schedule, Wait, every_kernel
+from micro import build
 from micro.build import CUDA_DIR as MICRO_CUDA_DIR
 from micro.build import BuiltLibrary, build_library, kernel_hash, kernel_sources, load_library
 from micro.cuda_errors import cuda_failure
@@ -35,6 +36,7 @@ __all__ = [
     "TableRow",
     "build_gemm",
     "hashed_sources",
+    "header_facts",
     "source_hash",
     "sources",
     "torch_dtype",
@@ -96,6 +98,11 @@ def source_hash(flags: Sequence[str] = ()) -> str:
 def hashed_sources() -> list[str]:
     """The files behind ``source_hash``, as records name them."""
     return relative_sources(kernel_sources(_every_source(), INCLUDE_DIRS))
+
+
+def header_facts(built: BuiltLibrary) -> dict[str, Any]:
+    """``micro.build.header_facts`` with the hash and the files of all groups, whichever ``built`` holds."""
+    return build.header_facts(built) | {"source_hash": source_hash(), "sources": hashed_sources()}
 
 
 def build_gemm(kernels: Iterable[Kernel], archs: Sequence[int], flags: Sequence[str] = ()) -> BuiltLibrary:

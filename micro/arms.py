@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from micro.arm_names import MMA_ARM, Work, arm_name, parse_arm
-from micro.build import load_copy
+from micro.build import header_facts, load_copy
 from micro.cells import build_for_device
 from micro.device import describe_device, mma_floor_cycles_per_kstep, shared_bytes_for_residency
 from micro.library import SOURCE, MicroLibrary, Tiles, expected_fragments, random_tiles
@@ -204,16 +204,11 @@ def micro_arms(
 
     static = {one.name: bench.resources(one) | _static(one.name) for one in arms}
     arms = _expect_equal_products(bench, arms)
-    import torch
-
     return ArmSet(
         arms={one.name: functools.partial(bench.measure, one) for one in arms},
         static=static,
         device=bench.device,
-        software={"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": bench.built.nvcc},
-        source_hash=bench.built.source_hash,
-        sources=list(bench.built.sources),
-        build_flags=list(bench.built.flags),
+        **header_facts(bench.built),
         workload={"kernel": "micro", "dtype": "bf16", "blocks_per_sm": blocks_per_sm, "ksteps_per_warp": bench.ksteps},
     )
 

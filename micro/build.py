@@ -24,6 +24,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from micro.toolchain import Toolkit, find_host_compiler, find_ninja, find_toolkit, require_archs
 from stats.errors import UserError
@@ -38,6 +39,7 @@ __all__ = [
     "build_library",
     "cache_dir",
     "compile_cubin",
+    "header_facts",
     "kernel_hash",
     "kernel_sources",
     "load_copy",
@@ -62,6 +64,15 @@ class BuiltLibrary:
     archs: tuple[int, ...]
     nvcc: str  # "13.0"
     cached: bool
+
+
+def header_facts(built: BuiltLibrary) -> dict[str, Any]:
+    """What a record's header says of a library and what ran it: the fields of ``stats.trials.ArmSet`` by name."""
+    import torch
+
+    software = {"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc}
+    sources, flags = list(built.sources), list(built.flags)
+    return {"software": software, "source_hash": built.source_hash, "sources": sources, "build_flags": flags}
 
 
 def cache_dir() -> Path:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from micro.build import CUDA_DIR, BuiltLibrary, load_copy, load_library
+from micro.build import CUDA_DIR, BuiltLibrary, header_facts, load_copy, load_library
 from micro.cells import build_for_device
 from micro.contention import ARMS, PASSES_PER_LOOP, REFERENCE, WARPS, Arm, ContentionConfig, loops_for
 from micro.contention_sinks import Expected, Inputs, check_sinks, expected_sinks
@@ -125,8 +125,6 @@ def make_arms(config: ContentionConfig, device_index: int = 0) -> ArmSet:
     Raises UserError for a build that fails, BenchError for a CUDA error. Arms whose ring of copies does not fit the
     chip's shared memory are skipped.
     """
-    import torch
-
     device, properties = describe_device(device_index)
     built = build_for_device("contention", [SOURCE], device_index)
     library = _opened(built, load_library(built))
@@ -146,9 +144,6 @@ def make_arms(config: ContentionConfig, device_index: int = 0) -> ArmSet:
         skipped=skipped,
         static=static,
         device=device,
-        software={"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc},
-        source_hash=built.source_hash,
-        sources=list(built.sources),
-        build_flags=list(built.flags),
+        **header_facts(built),
         workload={"kernel": "contention", "blocks_per_sm": 1, "warps": WARPS},
     )

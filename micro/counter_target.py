@@ -57,7 +57,7 @@ def launch_all(
     import torch
 
     from micro.arms import expected_sinks
-    from micro.build import build_library
+    from micro.build import build_library, header_facts
     from micro.device import describe_device, shared_bytes_for_residency
     from micro.library import SOURCE, MicroLibrary, expected_fragments, random_tiles
     from micro.spans import SPAN
@@ -111,15 +111,7 @@ def launch_all(
                         },
                     )
                 )
-    software = {"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc}
-    return Facts(
-        device=described,
-        software=software,
-        source_hash=built.source_hash,
-        sources=list(built.sources),
-        build_flags=list(built.flags),
-        launches=launches,
-    )
+    return Facts(device=described, launches=launches, **header_facts(built))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from micro.build import CUDA_DIR, load_copy, load_library
+from micro.build import CUDA_DIR, header_facts, load_copy, load_library
 from micro.cells import build_for_device
 from micro.device import describe_device, mma_floor_cycles_per_kstep, shared_bytes_for_residency
 from micro.instructions import (
@@ -202,8 +202,6 @@ def make_arms(config: InstructionsConfig, device_index: int = 0) -> ArmSet:
 
     Raises UserError for a build that fails, BenchError for a CUDA error. Instructions that the chip lacks are skipped.
     """
-    import torch
-
     device, properties = describe_device(device_index)
     built = build_for_device("instructions", [SOURCE], device_index)
     library = InstructionsLibrary(load_library(built))
@@ -228,10 +226,7 @@ def make_arms(config: InstructionsConfig, device_index: int = 0) -> ArmSet:
         skipped=skipped,
         static=static,
         device=device,
-        software={"torch": torch.__version__, "cuda_runtime": str(torch.version.cuda), "nvcc": built.nvcc},
-        source_hash=built.source_hash,
-        sources=list(built.sources),
-        build_flags=list(built.flags),
+        **header_facts(built),
         workload={
             "kernel": "instructions",
             "blocks_per_sm": 1,

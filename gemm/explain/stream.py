@@ -19,7 +19,7 @@ from pydantic import Field
 
 from gemm.arguments import parse_shape
 from gemm.library import CUDA_DIR, INCLUDE_DIRS
-from micro.build import BuiltLibrary, build_library, load_copy, load_library
+from micro.build import BuiltLibrary, build_library, header_facts, load_copy, load_library
 from micro.layout import layout
 from micro.variants import VARIANTS
 from stats.config import TrialConfig
@@ -165,14 +165,7 @@ def stream_arms(config: StreamConfig, device_index: int) -> ArmSet:
         arms=arms,
         static={_REFERENCE: bench.opt_in()},
         device=bench.timer.device,
-        software={
-            "torch": bench.torch.__version__,
-            "cuda_runtime": str(bench.torch.version.cuda),
-            "nvcc": bench.built.nvcc,
-        },
-        source_hash=bench.built.source_hash,
-        sources=list(bench.built.sources),
-        build_flags=list(bench.built.flags),
+        **header_facts(bench.built),
         workload={"kernel": "stream", "m": m, "n": n, "k": k, "blocks_per_sm": config.blocks_per_sm},
     )
 
