@@ -7,62 +7,37 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 from instruction_record import make_record
+from measured_cli import BAD, Edge
 
-from micro import cli_instructions, device
+from micro import cli_instructions
 from micro.instructions import InstructionsConfig
-from stats.errors import UserError, run_app
+from stats.errors import UserError
 from stats.records import RecordWriter
 
 
-def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.callback()(lambda: None)
-    cli_instructions.register(app)
-    monkeypatch.setattr(sys, "argv", ["micro-bench", "instructions", *arguments])
-    monkeypatch.setattr(device, "cuda_device_count", lambda: 0)
-    with pytest.raises(SystemExit) as stop:
-        run_app(app, "micro-bench")
-    return int(stop.value.code or 0)
+@pytest.fixture
+def edge(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Edge:
+    return Edge(cli_instructions.register, "instructions", monkeypatch, capsys)
 
 
-def test_without_a_gpu_it_predicts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(monkeypatch) == 0
+def test_without_a_gpu_it_predicts(edge: Edge, capsys: pytest.CaptureFixture[str]) -> None:
+    assert edge.call() == 0
     out = capsys.readouterr().out
     assert out.startswith("PREDICTED, NOT MEASURED")
     assert "ldmatrix.x4.trans" in out
 
 
-BAD = {
-    "format": (["--format", "xml"], "choose from table, md, csv, json"),
-    "config name": (["--config", "nowhere"], "no such name"),
-    "record": (["--record", "absent.jsonl"], "cannot be read"),
-    "record and out": (["--record", "a.jsonl", "--out", "b.jsonl"], "measures nothing"),
-    "out without gpu": (["--out", "b.jsonl"], "no CUDA device"),
+OF_FIGURES = {
     "figure without gpu": (["--figure", "b.png"], "no CUDA device"),
-    "device": (["--device", "-1"], "Invalid value for '--device': "),
-    "resume alone": (["--resume"], "--resume: there is no record to continue"),
     "figure suffix": (["--figure", "b.bmp"], "ends in .png"),
     "figure folder": (["--figure", "absent/b.png"], "no folder"),
 }
 
 
-@pytest.mark.parametrize(("arguments", "expected"), BAD.values(), ids=BAD)
-def test_bad_input_is_one_line(
-    arguments: list[str],
-    expected: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert call(monkeypatch, *arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    assert expected in captured.err
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(("arguments", "expected"), (BAD | OF_FIGURES).values(), ids=BAD | OF_FIGURES)
+def test_bad_input_is_one_line(arguments: list[str], expected: str, edge: Edge, tmp_path: Path) -> None:
+    edge.refuses(arguments, expected, tmp_path)
 
 
 CONFIGS = {
@@ -76,16 +51,8 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize(("text", "expected"), CONFIGS.values(), ids=CONFIGS)
-def test_bad_config_names_file_and_key(
-    text: str, expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(text + "\n")
-    assert call(monkeypatch, "--config", str(path)) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert str(path) in error
-    assert expected in error
+def test_bad_config_names_file_and_key(text: str, expected: str, edge: Edge, tmp_path: Path) -> None:
+    edge.refuses_config(text, expected, tmp_path)
 
 
 def test_named_config_is_the_default_experiment() -> None:
@@ -96,28 +63,24 @@ def test_named_config_is_the_default_experiment() -> None:
     assert loaded.processes >= 2
 
 
-def test_tables_and_figure_of_a_record(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_tables_and_figure_of_a_record(edge: Edge, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     made = make_record(InstructionsConfig())
     path, figure = tmp_path / "made.jsonl", tmp_path / "made.png"
     with RecordWriter(path, made.header) as writer:
         for row in (*made.skips, *made.events[:1], *made.cells, *made.events[1:]):
             writer.append(row)
-    assert call(monkeypatch, "--record", str(path), "--figure", str(figure), "--format", "md") == 0
+    assert edge.call("--record", str(path), "--figure", str(figure), "--format", "md") == 0
     out = capsys.readouterr().out
     assert "| ldmatrix.x4 | way1 | 4 | 29.00" in out
     assert "Published by others" in out
     assert figure.exists()
 
 
-def test_a_figure_never_replaces_its_record(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_figure_never_replaces_its_record(edge: Edge, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     record, figure = tmp_path / "made.jsonl", tmp_path / "made.png"
     record.write_text("a record\n")
     figure.symlink_to(record)
-    assert call(monkeypatch, "--record", str(record), "--figure", str(figure)) == 2
+    assert edge.call("--record", str(record), "--figure", str(figure)) == 2
     out, err = capsys.readouterr()
     assert (out, err) == ("", f"micro-bench: --figure {figure}: is one of the records; choose another file\n")
     assert record.read_text() == "a record\n"
@@ -125,7 +88,7 @@ def test_a_figure_never_replaces_its_record(
 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_a_figure_that_fails_leaves_stdout_empty_unless_the_table_would_be_lost(
-    recorded: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    recorded: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     made = make_record(InstructionsConfig())
     made.path = tmp_path / "made.jsonl" if recorded else None
@@ -135,7 +98,7 @@ def test_a_figure_that_fails_leaves_stdout_empty_unless_the_table_would_be_lost(
 
 
 def test_record_of_another_tool_and_unfinished_record_are_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    edge: Edge, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     made = make_record(InstructionsConfig(instructions=["mma.f16"]))
     for name, header, cells, expected in (
@@ -145,7 +108,7 @@ def test_record_of_another_tool_and_unfinished_record_are_refused(
         with RecordWriter(tmp_path / name, header) as writer:
             for row in cells:
                 writer.append(row)
-        assert call(monkeypatch, "--record", str(tmp_path / name)) == 2
+        assert edge.call("--record", str(tmp_path / name)) == 2
         assert expected in capsys.readouterr().err
 
 
