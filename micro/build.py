@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -265,7 +266,8 @@ def load_copy(library: BuiltLibrary, tag: str) -> ctypes.CDLL:
 
 def _run_compiler(command: list[str], out: Path, toolkit: Toolkit | None) -> None:
     """Run a compiler that writes to a temporary name, and move the finished file into place."""
-    unfinished = out.with_name(f"{out.name}.{os.getpid()}")
+    # Named by thread as well as process: groups are compiled in threads, and two of them may want the same product.
+    unfinished = out.with_name(f"{out.name}.{os.getpid()}.{threading.get_ident()}")
     answer = subprocess.run([*command, "-o", str(unfinished)], capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         unfinished.unlink(missing_ok=True)

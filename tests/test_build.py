@@ -5,7 +5,11 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import shutil
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +61,27 @@ def test_the_host_compilers_words_are_kept(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(UserError, match=r"broken\.cpp:1:\d+: error"):
         build_host_library("broken", [broken])
     assert not list(tmp_path.glob("*.so*"))
+
+
+def test_two_threads_may_build_the_same_product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have compiled before either moves its file into place: with one temporary name the second finds none."""
+    monkeypatch.setenv("SMEM_BENCH_CACHE", str(tmp_path))
+    source = tmp_path / "answer.cpp"
+    source.write_text('extern "C" int answer() { return 42; }\n')
+    both_compiled = threading.Barrier(2, timeout=60)
+    compile_really = subprocess.run
+
+    def compile_and_wait(*arguments: Any, **options: Any) -> Any:
+        answer = compile_really(*arguments, **options)
+        both_compiled.wait()
+        return answer
+
+    monkeypatch.setattr(subprocess, "run", compile_and_wait)
+    with ThreadPoolExecutor(2) as pool:
+        products = list(pool.map(lambda _: build_host_library("answer", [source]), range(2)))
+    assert products[0] == products[1]
+    assert ctypes.CDLL(str(products[0])).answer() == 42
+    assert list(tmp_path.glob("answer-*")) == products[:1]
 
 
 def test_a_host_compiler_too_new_for_nvcc_names_the_setting() -> None:
