@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 
 import pytest
 from doctor_stand_ins import libcuda
@@ -10,6 +11,12 @@ from doctor_stand_ins import libcuda
 from micro.device import cuda_device_count
 
 __all__ = ["libcuda"]  # a fixture: pytest finds it here, whoever asks
+
+
+def pytest_configure() -> None:
+    # A shell starts background jobs with SIGINT ignored, which the code under test would leave so, as with nohup.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
