@@ -74,19 +74,24 @@ class _Probe(_Library):
 class _Micro(_Library):
     """Reads right whatever the layout: the packed tiles are taken apart again and the fragment map applied."""
 
-    _ROWS = tuple((v, s) for v in ("A1", "A2", "A2L", "A3") for s in (True, False))
     _STAGES = 3
+
+    @property
+    def _rows(self) -> list[tuple[str, bool]]:
+        from micro.variants import VARIANTS
+
+        return [(variant, swizzle) for variant in VARIANTS for swizzle in (True, False)]
 
     def c_micro_stages(self) -> int:
         return self._STAGES
 
     def c_micro_variant_count(self) -> int:
-        return len(self._ROWS)
+        return len(self._rows)
 
     def c_micro_variant(self, index: int) -> SimpleNamespace:
         from micro.variants import VARIANTS
 
-        name, swizzle = self._ROWS[index]
+        name, swizzle = self._rows[index]
         variant = VARIANTS[name]
         return SimpleNamespace(
             name=name.encode(), read_mode=variant.read_mode, b_layout=variant.b_layout, swizzle=swizzle
