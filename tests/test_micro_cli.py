@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from ladder import TOTAL, WAVEFRONTS
 
+from micro.config import MicroConfig
 from micro.variants import VARIANTS
+from stats.config import load_config
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -41,6 +43,11 @@ def test_the_prediction_as_json_holds_the_models_figures(tmp_path: Path) -> None
     assert [(row["variant"], row["predicted"], row["instructions"]) for row in found["rows"]] == [
         (name, WAVEFRONTS[name], TOTAL[name]) for name in VARIANTS
     ]
+
+
+@pytest.mark.parametrize("name", ["micro", "micro-record"])
+def test_the_main_configs_hold_the_whole_ladder(name: str) -> None:
+    assert load_config(name, MicroConfig).variants == list(VARIANTS)
 
 
 def test_predicting_imports_neither_torch_nor_matplotlib() -> None:
