@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+import explain_records as made
 import pytest
 from ladder import TOTAL, WAVEFRONTS
 
@@ -13,7 +14,7 @@ from gemm.explain.kernels import contention_program, gemm_program, micro_program
 from gemm.explain.machine import MACHINES, machine
 from gemm.explain.predict import predict_gemm, prediction_rows, simulate_micro, steady_cycles
 from gemm.explain.relief import relief
-from gemm.explain.roofline import roofline
+from gemm.explain.roofline import roofline, roofline_rows
 from gemm.variants import Kernel, Schedule, Wait
 from micro.contention import ARMS, Arm
 from micro.layout import layout
@@ -144,3 +145,16 @@ def test_tile_constants_are_those_of_the_layout() -> None:
     sizes = layout().constants
     assert (sizes.warps, sizes.mma_k) == (_WARPS_PER_BLOCK, _MMA_K)
     assert sizes.bm == sizes.bn == _BLOCK_TILE
+
+
+def test_a_row_of_ceilings_names_the_highest_and_holds_a_measurement_of_its_own_architecture_alone() -> None:
+    found = made.evidence(gemms=(made.gemm(A1=50.0, A3=40.0),))  # on sm_90
+    own, other = (roofline_rows(arch, found, [Kernel("A3")])[0] for arch in (90, 80))
+    assert own["measured_mean"] == pytest.approx(40.0, rel=0.01)
+    assert other["measured"] is other["measured_mean"] is None
+    for row in (own, other):
+        ceilings = {name: row[name] for name in ("tensor", "port", "l2", "issue")}
+        highest = max(ceilings, key=ceilings.__getitem__)
+        assert row["waiting"] == pytest.approx(row["predicted"] - ceilings[highest])
+        assert ("L2" if highest == "l2" else highest) in row["binds"]
+        assert row["relief"].count("%") == 4  # one saving a resource
