@@ -20,11 +20,16 @@ help: ## this list
 INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
 # A torch that the interpreter already has is gigabytes that need not come twice: its folder is put on the venv's path.
+# All else comes before it: pip takes what lies on that path for installed, so .venv/bin would lack ruff and pytest, and
+# a toolkit of wheels would be torn in two (torch brings some of the same wheels).
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -e
+
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	$(PIP_INSTALL) '.[$(subst $(comma)gpu,,$(EXTRAS))]'
 	@if [ -n "$(HAVE_TORCH)" ]; then $(PYTHON) -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])' \
 	  > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/interpreter-torch.pth"; fi
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]'
+	$(PIP_INSTALL) '.[$(EXTRAS)]'
 	@touch $@
 
 bench: $(INSTALLED) ## install into .venv, then run micro-bench --do-mma both

@@ -66,7 +66,7 @@ def bench(
     resume: options.Resume = False,
     fmt: options.Format = "table",
 ) -> None:
-    """Check, then measure, the GEMM on the read paths A1, A2, A2L and A3 (bare: the config ladder-a)."""
+    """Check, then measure, the GEMM on every read path of the ladder (bare: the config ladder-a)."""
     if ctx.invoked_subcommand is not None:
         return
     need_out(resume, out)

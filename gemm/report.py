@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from gemm.residency import residency_faults
-from gemm.results import ARM_COLUMNS, TRANSPOSED_CAVEAT, arm_rows
+from gemm.results import ARM_COLUMNS, arm_rows, transposed_lines
 from micro.device import mma_floor_cycles_per_kstep
 from stats.levels import Level, arm_level
 from stats.records import Record
@@ -49,8 +49,7 @@ def _peak_tflops(record: Record) -> float:
 
 def _notes(record: Record) -> list[str]:
     static = {arm.name: arm.static for arm in record.header.arms}
-    transposed = any(facts.get("b_transposed") for facts in static.values())
-    return [*([TRANSPOSED_CAVEAT] if transposed else []), *residency_faults(static)]
+    return [*transposed_lines(static), *residency_faults(static)]
 
 
 def ladder(record: Record) -> Ladder:

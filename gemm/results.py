@@ -21,16 +21,13 @@ from stats.tables import Column
 __all__ = [
     "ARM_COLUMNS",
     "COMPARISON_COLUMNS",
-    "TRANSPOSED_CAVEAT",
     "arm_rows",
     "comparison_rows",
     "heading_lines",
     "note_lines",
+    "transposed_lines",
 ]
 
-TRANSPOSED_CAVEAT = (
-    "A2 and A2L read a B that was transposed on the host, outside the timing: whoever has no such B pays for that"
-)
 ARM_COLUMNS = [
     Column("arm", "kernel", align="left"),
     Column("ms", "ms"),
@@ -158,12 +155,20 @@ def heading_lines(record: Record) -> list[str]:
     ]
 
 
+def transposed_lines(static: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The caveat on variants whose arms say ``b_transposed``, by name, in one line; none where no arm says so."""
+    names = list(dict.fromkeys(arm.split("/")[0] for arm, facts in static.items() if facts.get("b_transposed")))
+    if not names:
+        return []
+    who = f"{', '.join(names[:-1])} and {names[-1]} read" if names[:-1] else f"{names[0]} reads"
+    return [f"{who} a B that was transposed on the host, outside the timing: whoever has no such B pays for that"]
+
+
 def note_lines(record: Record, analysis: Any | None) -> list[str]:
     """Caveat, residency and what the analysis cautions, one line each."""
     static = _static(record)
     notes = ["ms: 95 % interval, ± rounded up"]
-    if any(facts.get("b_transposed") for facts in static.values()):
-        notes.append(TRANSPOSED_CAVEAT)
+    notes += transposed_lines(static)
     notes += [f"WARNING {fault}" for fault in residency_faults(static)]
     if analysis is not None:
         for aa in analysis.aa:

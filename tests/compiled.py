@@ -1,4 +1,4 @@
-"""What the tests of machine code share: which architectures this nvcc offers, and what the ladder's loops must hold."""
+"""What the tests of machine code share: which architectures this nvcc offers, and a skip without a disassembler."""
 
 from __future__ import annotations
 
@@ -8,13 +8,6 @@ from micro.toolchain import MINIMUM_ARCH, disassembler, find_toolkit
 from stats.errors import UserError
 
 KNOWN_ARCHS = (80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
-LOADS = {
-    "A1": {"LDS.32": 16, "LDS.16": 16},
-    "A2": {"LDS.32": 24},
-    "A2L": {"LDSM.x4": 4, "LDSM.x2": 4},
-    "A3": {"LDSM.x4": 4, "LDSM.x2.trans": 4},
-}
-TOTAL = {"A1": 32, "A2": 24, "A2L": 8, "A3": 8}
 
 
 def offered() -> list[int]:

@@ -112,11 +112,13 @@ if {broken}:
     print("counter target: A1:load: the counted launch read other data than the tile holds", file=sys.stderr)
     sys.exit(1)
 from micro.counter_record import Facts, LaunchFacts
+from micro.variants import VARIANTS
 from pathlib import Path
 launches = [
-    LaunchFacts(arm=f"{{name}}{{'' if swizzle else '/noswz'}}:load", template=[mode, b_layout, int(swizzle), 0],
+    LaunchFacts(arm=f"{{name}}{{'' if swizzle else '/noswz'}}:load",
+        template=[int(one.read_mode), int(one.b_layout), int(swizzle), 0],
         blocks=8, arguments=dict(variant=name, swizzle=swizzle, work=0, blocks=8, loops=3, stages=3))
-    for name, mode, b_layout in (("A1", 0, 0), ("A2", 0, 1), ("A2L", 1, 1), ("A3", 1, 0)) for swizzle in (True, False)
+    for name, one in VARIANTS.items() for swizzle in (True, False)
 ]
 device = dict(name="Stand-in", uuid="GPU-0", compute_capability="9.0", sm_count=4)
 facts = Facts(device=device, software={{}}, source_hash="0123456789ab", launches=launches)

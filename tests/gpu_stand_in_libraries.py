@@ -74,19 +74,24 @@ class _Probe(_Library):
 class _Micro(_Library):
     """Reads right whatever the layout: the packed tiles are taken apart again and the fragment map applied."""
 
-    _ROWS = tuple((v, s) for v in ("A1", "A2", "A2L", "A3") for s in (True, False))
     _STAGES = 3
+
+    @property
+    def _rows(self) -> list[tuple[str, bool]]:
+        from micro.variants import VARIANTS
+
+        return [(variant, swizzle) for variant in VARIANTS for swizzle in (True, False)]
 
     def c_micro_stages(self) -> int:
         return self._STAGES
 
     def c_micro_variant_count(self) -> int:
-        return len(self._ROWS)
+        return len(self._rows)
 
     def c_micro_variant(self, index: int) -> SimpleNamespace:
         from micro.variants import VARIANTS
 
-        name, swizzle = self._ROWS[index]
+        name, swizzle = self._rows[index]
         variant = VARIANTS[name]
         return SimpleNamespace(
             name=name.encode(), read_mode=variant.read_mode, b_layout=variant.b_layout, swizzle=swizzle
@@ -257,8 +262,16 @@ class _Gemm(_Library):
 
 
 class _Stream(_Library):
+    """In the order of stream.cu: two kernels of tiles, reads of each variant, distinct lines, latency, barrier."""
+
+    @property
+    def _latency(self) -> int:
+        from micro.variants import VARIANTS
+
+        return 2 + len(VARIANTS) + 1
+
     def c_stream_kernel_count(self) -> int:
-        return self.gpu.faults.stream_kernels
+        return self._latency + 2 - self.gpu.faults.lost_stream_kernels
 
     def c_stream_ring_bytes(self) -> int:
         return 49152
@@ -274,9 +287,10 @@ class _Stream(_Library):
         return self.gpu.faults.error
 
     def c_stream_launch(self, index: int, blocks: int, shared: int, *rest: Any) -> int:
-        out = memory(rest[-2], blocks if index in (7, 8) else 1, np.uint32)
-        if index in (7, 8):
-            out[:] = {7: 100 * 600, 8: 4096 * 30}[index]
+        own_cycles = {self._latency: 100 * 600, self._latency + 1: 4096 * 30}
+        out = memory(rest[-2], blocks if index in own_cycles else 1, np.uint32)
+        if index in own_cycles:
+            out[:] = own_cycles[index]
         self.gpu.advance(1_000_000)
         return self.gpu.faults.error
 

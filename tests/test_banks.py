@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ladder import TOTAL, WAVEFRONTS_A_AND_B
 
 from micro.banks import Kind, kstep_wavefronts, lanes_served_together, tile_store, wavefronts
 from micro.layout import layout
@@ -127,30 +128,22 @@ def test_impossible_accesses_are_refused(addresses, width, kind, complaint):
         wavefronts(addresses, width, kind)
 
 
-EXPECTED = {  # variant: instructions, then wavefronts of a k-step (A, B) with the swizzle on and off
-    "A1": (32, (16, 16), (64, 64)),
-    "A2": (24, (16, 8), (64, 32)),
-    "A2L": (8, (16, 8), (64, 32)),
-    "A3": (8, (16, 8), (64, 64)),
-}
-
-
 def test_expectations_cover_the_ladder():
-    assert set(EXPECTED) == set(VARIANTS)
+    assert set(TOTAL) == set(WAVEFRONTS_A_AND_B) == set(VARIANTS)
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", VARIANTS)
 def test_wavefronts_of_a_kstep(name):
-    instructions, swizzled, plain = EXPECTED[name]
+    swizzled, plain = WAVEFRONTS_A_AND_B[name]
     on, off = kstep_wavefronts(VARIANTS[name], True), kstep_wavefronts(VARIANTS[name], False)
-    assert on.instructions == off.instructions == instructions
+    assert on.instructions == off.instructions == TOTAL[name]
     assert (on.a, on.b) == swizzled
     assert (off.a, off.b) == plain
     assert on.excess == 0
     assert off.excess == off.total - on.total
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize("swizzle", [True, False])
 def test_every_warp_and_kstep_costs_the_same(name, swizzle):
     sizes = layout().constants
@@ -169,7 +162,7 @@ def test_claim_four_on_the_b16_reads():
         assert {(load.wavefronts.ways, load.wavefronts.banks) for load in reads} == {(ways, banks)}
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize("swizzle", [True, False])
 def test_stores_of_a_tile_have_no_conflict(name, swizzle):
     store = tile_store(VARIANTS[name], swizzle)

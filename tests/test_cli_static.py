@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 import typer
+from ladder import WAVEFRONTS, WAVEFRONTS_NO_SWIZZLE
 
 from micro import toolchain
 from micro.build import CUDA_DIR, compile_cubin
 from micro.cli_static import parse_archs, register
+from micro.variants import VARIANTS
 from stats.errors import UserError, run_app
 
 
@@ -48,14 +50,9 @@ def test_banks_in_every_format(bench):
     assert status == 0
     totals = {(row["variant"], row["swizzle"]): row for row in rows if row["step"] == "all loads"}
     assert {key: row["wavefronts"] for key, row in totals.items()} == {
-        ("A1", "on"): 32,
-        ("A2", "on"): 24,
-        ("A2L", "on"): 24,
-        ("A3", "on"): 24,
-        ("A1", "off"): 128,
-        ("A2", "off"): 96,
-        ("A2L", "off"): 96,
-        ("A3", "off"): 128,
+        (name, swizzle): expected[name]
+        for swizzle, expected in (("on", WAVEFRONTS), ("off", WAVEFRONTS_NO_SWIZZLE))
+        for name in expected
     }
     assert {row["excess"] for key, row in totals.items() if key[1] == "on"} == {0}
     stores = [row for row in rows if row["step"].startswith("store")]
@@ -84,7 +81,7 @@ def test_banks_one_row_per_instruction(bench):
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["banks", "--variants", "A9"], ["'A9'", "A1, A2, A2L, A3"]),
+        (["banks", "--variants", "A9"], ["'A9'", ", ".join(VARIANTS)]),
         (["banks", "--variants", ""], ["none given"]),
         (["banks", "--swizzle", "maybe"], ["maybe"]),
         (["banks", "--format", "xml"], ["xml"]),
@@ -156,7 +153,7 @@ def test_sass_of_one_architecture(bench):
     status, text, _ = bench("sass", "--cubin", str(cubin), "--format", "json", "--swizzle", "both")
     rows = json.loads(text)["rows"]
     assert status == 0
-    assert len(rows) == 24
+    assert len(rows) == 2 * 3 * len(VARIANTS)  # swizzle, work
     assert {row["arch"] for row in rows} == {80}
     _, text, _ = bench("sass", "--cubin", str(cubin), "--format", "csv", "--variants", "A3")
     assert {row["variant"] for row in csv.DictReader(io.StringIO(text))} == {"A3"}

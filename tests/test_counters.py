@@ -19,11 +19,13 @@ from micro.counter_record import CountersRecord, read_counters
 from micro.counter_table import render_counters
 from micro.counters import by_hand, run_counters
 from micro.ncu import Ncu, find_ncu
+from micro.variants import VARIANTS
 from stats.config import load_config
 from stats.errors import BenchError, UserError
 from stats.report.json_tables import json_table, read_document
 
 CONFIG = load_config("counters", CountersConfig)
+LAUNCHES = 2 * len(VARIANTS)  # of the stand-in target: each variant with the swizzle and without it
 NAMES = {name for metric in CONFIG.metrics for name in metric.names if metric.listed} | {
     "smsp__warp_issue_stalled_barrier_per_warp_active.pct"
 }
@@ -49,7 +51,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_every_predicted_counter_is_compared_and_equal(run) -> None:
     record = run()
     rows = comparison_rows(record)
-    assert len(rows) == 8 * sum(metric.predicted is not None for metric in CONFIG.metrics)
+    assert len(rows) == LAUNCHES * sum(metric.predicted is not None for metric in CONFIG.metrics)
     assert {row["difference"] for row in rows} == {0}
     assert difference_rows(record) == []
     assert "equals its prediction to the last" in render_counters(record, "table")
@@ -63,7 +65,7 @@ def test_every_predicted_counter_is_compared_and_equal(run) -> None:
 def test_one_wavefront_more_is_a_difference_of_the_launch(run) -> None:
     rows = difference_rows(run("one more"))
     assert {(row["key"], row["difference"]) for row in rows} == {("load_wavefronts", 1)}
-    assert len(rows) == 8
+    assert len(rows) == LAUNCHES
     assert rows[0]["parts"] == f"{rows[0]['predicted']} main loop"
     assert rows[0]["cause"].startswith("inferred: arbitration in L1")
 
@@ -71,7 +73,7 @@ def test_one_wavefront_more_is_a_difference_of_the_launch(run) -> None:
 def test_causes_name_all_launches_and_the_span_of_the_differences(run) -> None:
     record = run("one more")
     (row,) = cause_rows(record)
-    assert (row["key"], row["launches"], row["difference"]) == ("load_wavefronts", "all 8 launches", "+1")
+    assert (row["key"], row["launches"], row["difference"]) == ("load_wavefronts", f"all {LAUNCHES} launches", "+1")
     assert row["standing"] == "inferred"
     assert "load_wavefronts" not in equal_everywhere(record)
     assert {"lds", "ldsm", "lds_wavefronts", "ldsm_wavefronts"} <= set(equal_everywhere(record))
@@ -165,7 +167,7 @@ def test_a_figure_that_is_not_available_is_null_with_a_reason(run) -> None:
         ("query refused", UserError, r"no permission to read the GPU's counters \(ERR_NVGPUCTRPERM\); run as root"),
         ("sandbox", UserError, "LibraryNotLoaded"),
         ("no such kernel", UserError, "kernel filter 'micro_kernel' matched nothing"),
-        ("lost launch", BenchError, "counted 7 launches, the target made 8"),
+        ("lost launch", BenchError, f"counted {LAUNCHES - 1} launches, the target made {LAUNCHES}"),
         ("other kernel", BenchError, "A1:load: ncu counted another kernel in its place"),
     ],
 )

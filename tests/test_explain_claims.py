@@ -17,6 +17,7 @@ from gemm.explain.counts import standings
 from gemm.explain.effects import effect
 from gemm.explain.evidence import Evidence
 from gemm.explain.finding import Basis, ClaimResult, Verdict
+from micro.variants import VARIANTS, BLayout, ReadMode, Variant
 from stats.errors import UserError
 from stats.tables import FORMATS, render
 
@@ -117,7 +118,6 @@ def test_load_only_confirms_or_refutes_that_there_is_no_conflict(cycles: float, 
 )
 def test_b16_reads_are_judged_by_cycles(on: float, off: float, verdict: Verdict) -> None:
     from micro.banks import kstep_wavefronts
-    from micro.variants import VARIANTS
 
     unswizzled = kstep_wavefronts(VARIANTS["A1"], False)
     off = unswizzled.a + 16 * 4.0
@@ -179,6 +179,16 @@ def test_epilogue(staged: float, verdict: str) -> None:
     both = arms | {f"{name}__staged": staged for name in arms}
     result = claims_gemm.claim_9(made.evidence(gemms=(made.gemm(**both),)))
     assert measured(result) is Verdict(verdict)
+
+
+def test_a_variant_that_no_claim_speaks_of_changes_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record of the four that the claims name stays one that decides them when a fifth joins the ladder."""
+    arms = dict.fromkeys(claims_read.CLAIMED, 40.0)
+    found = made.evidence(gemms=(made.gemm(**arms, **{f"{name}__staged": 40.1 for name in arms}),))
+    monkeypatch.setitem(VARIANTS, "A9", Variant("A9", ReadMode.LDMATRIX, BLayout.TRANSPOSED))
+    for result in (claims_read.claim_2(found), claims_gemm.claim_9(found)):
+        assert measured(result) is Verdict.CONFIRMED
+        assert "A9" not in " ".join(finding.figure for finding in result.findings)
 
 
 @pytest.mark.cuda_build

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 
+import explain_records as made
 import pytest
+from ladder import TOTAL, WAVEFRONTS
 
 from gemm.explain import predict
 from gemm.explain.evidence import _BLOCK_TILE, _MMA_K, _WARPS_PER_BLOCK, Evidence
@@ -12,17 +14,17 @@ from gemm.explain.kernels import contention_program, gemm_program, micro_program
 from gemm.explain.machine import MACHINES, machine
 from gemm.explain.predict import predict_gemm, prediction_rows, simulate_micro, steady_cycles
 from gemm.explain.relief import relief
-from gemm.explain.roofline import roofline
+from gemm.explain.roofline import roofline, roofline_rows
 from gemm.variants import Kernel, Schedule, Wait
 from micro.contention import ARMS, Arm
 from micro.layout import layout
-from micro.variants import VARIANTS
+from micro.variants import VARIANTS, BLayout
 
 pytestmark = pytest.mark.cuda_build
 
-LOADS = {"A1": 32, "A2": 24, "A2L": 8, "A3": 8}
-WAVEFRONTS = {"A1": 32, "A2": 24, "A2L": 24, "A3": 24}
 ARCHS = sorted(MACHINES)
+# A's rows, and transposed B's, are half a line each, 8 to a copy; those of natural B are two lines, 2 rows to a copy.
+LINES_OF_A_COPY = {BLayout.NATURAL: 6.0, BLayout.TRANSPOSED: 8.0}
 SMALL = (128 * 264, 128, 512)  # two blocks on each of 132 SMs
 
 
@@ -32,7 +34,7 @@ def test_a_pass_of_the_micro_kernel(variant: str, arch: int) -> None:
     for work in ("load", "load+mma", "mma"):
         program = micro_program(variant, work, arch)
         assert program.ksteps >= 6 or work == "mma"
-        assert program.count("load") == (0 if work == "mma" else LOADS[variant] * program.ksteps)
+        assert program.count("load") == (0 if work == "mma" else TOTAL[variant] * program.ksteps)
         assert program.count("mma") == (0 if work == "load" else 16 * program.ksteps)
         assert program.wavefronts == (0 if work == "mma" else WAVEFRONTS[variant] * program.ksteps)
 
@@ -43,13 +45,12 @@ def test_a_pass_of_the_gemm(variant: str, arch: int) -> None:
     """Per tile and warp: four copies, one group, one wait for all but one, one barrier."""
     program = gemm_program(Kernel(variant), arch)
     tiles = program.ksteps // layout().constants.k_steps
-    assert program.count("load") == LOADS[variant] * program.ksteps
+    assert program.count("load") == TOTAL[variant] * program.ksteps
     assert program.count("mma") == 16 * program.ksteps
     assert (program.count("copy"), program.count("commit"), program.count("barrier")) == (4 * tiles, tiles, tiles)
     assert program.wavefronts == WAVEFRONTS[variant] * program.ksteps  # copies have none
     assert {op.argument for op in program.ops if op.kind == "wait"} == {1}
-    # A's rows are half a line each, 8 to a copy; those of natural B are two lines, 2 rows to a copy.
-    assert {op.lines for op in program.ops if op.kind == "copy"} == {8.0 if variant in ("A2", "A2L") else 6.0}
+    assert {op.lines for op in program.ops if op.kind == "copy"} == {LINES_OF_A_COPY[VARIANTS[variant].b_layout]}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -57,9 +58,9 @@ def test_a_pass_of_copies_and_reads_has_no_mma(variant: str) -> None:
     program = reads_program(variant, 90)
     tiles = program.ksteps // layout().constants.k_steps
     assert program.count("mma") == 0
-    assert program.count("load") == LOADS[variant] * program.ksteps
+    assert program.count("load") == TOTAL[variant] * program.ksteps
     assert (program.count("copy"), program.count("commit"), program.count("barrier")) == (4 * tiles, tiles, tiles)
-    assert {op.lines for op in program.ops if op.kind == "copy"} == {8.0 if variant in ("A2", "A2L") else 6.0}
+    assert {op.lines for op in program.ops if op.kind == "copy"} == {LINES_OF_A_COPY[VARIANTS[variant].b_layout]}
 
 
 @pytest.mark.parametrize("arm", ARMS, ids=lambda arm: arm.name)
@@ -144,3 +145,16 @@ def test_tile_constants_are_those_of_the_layout() -> None:
     sizes = layout().constants
     assert (sizes.warps, sizes.mma_k) == (_WARPS_PER_BLOCK, _MMA_K)
     assert sizes.bm == sizes.bn == _BLOCK_TILE
+
+
+def test_a_row_of_ceilings_names_the_highest_and_holds_a_measurement_of_its_own_architecture_alone() -> None:
+    found = made.evidence(gemms=(made.gemm(A1=50.0, A3=40.0),))  # on sm_90
+    own, other = (roofline_rows(arch, found, [Kernel("A3")])[0] for arch in (90, 80))
+    assert own["measured_mean"] == pytest.approx(40.0, rel=0.01)
+    assert other["measured"] is other["measured_mean"] is None
+    for row in (own, other):
+        ceilings = {name: row[name] for name in ("tensor", "port", "l2", "issue")}
+        highest = max(ceilings, key=ceilings.__getitem__)
+        assert row["waiting"] == pytest.approx(row["predicted"] - ceilings[highest])
+        assert ("L2" if highest == "l2" else highest) in row["binds"]
+        assert row["relief"].count("%") == 4  # one saving a resource

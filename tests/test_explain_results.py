@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gemm.explain.claims_read import CLAIMED
 from gemm.explain.evidence import Evidence, gather
 from gemm.explain.predict import prediction_rows
-from micro.variants import VARIANTS
 
 pytestmark = pytest.mark.cuda_build
 RESULTS = Path(__file__).resolve().parent.parent / "results"
@@ -17,7 +17,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "results"
 @pytest.fixture(scope="module")
 def evidence() -> Evidence:
     found = gather([RESULTS], named=False) if RESULTS.is_dir() else Evidence()
-    if found.arch is None or not found.micro or found.gemm_record(*VARIANTS) is None:
+    if found.arch is None or not found.micro or found.gemm_record(*CLAIMED) is None:
         pytest.skip("results/ holds no micro and GEMM records of one GPU")
     return found
 

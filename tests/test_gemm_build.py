@@ -6,6 +6,7 @@ import ctypes
 from pathlib import Path
 
 import pytest
+from ladder import LOADS
 
 from gemm.arguments import TILE
 from gemm.compiled import compiled_kernels
@@ -22,13 +23,6 @@ pytestmark = pytest.mark.cuda_build
 ARCHS = (80, 90)
 # The fp16 kernels differ from these in the mma's type alone; one group of them is enough.
 GROUPS = sorted({kernel.group for kernel in every_kernel(dtypes=["bf16"])} | {Kernel("A1", dtype="fp16").group})
-# Loads of one warp k-step: 4 fragments of A with 4 registers each, 4 of B with 2, where a b16 load fills half of one.
-LOADS = {
-    "A1": {"LDS.16": 16, "LDS.32": 16},
-    "A2": {"LDS.32": 24},
-    "A2L": {"LDSM.x2": 4, "LDSM.x4": 4},
-    "A3": {"LDSM.x2.trans": 4, "LDSM.x4": 4},
-}
 
 
 def test_the_c_table_and_the_python_meaning_are_equal() -> None:

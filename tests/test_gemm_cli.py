@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from ladder import TOTAL
+
+from micro.variants import VARIANTS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -37,7 +40,7 @@ def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
         (("--shape", "4294967296x128x32"), "m = 4294967296 is above 2147483647"),
         (("--dtype", "fp32"), "--dtype 'fp32': choose from bf16, fp16"),
         (("--stages", "5"), "--stages '5': choose from 1, 2, 3, 4"),
-        (("--variants", "A9"), "--variants 'A9': choose from A1, A2, A2L, A3"),
+        (("--variants", "A9"), "--variants 'A9': choose from " + ", ".join(VARIANTS)),
         (("--load-mode", "tma"), "--load-mode 'tma': choose from cp_async, ld_global"),
         (("--format", "xml"), "--format 'xml': choose from"),
         (("--blocks", "0"), "gemm-bench: --blocks 0: choose from 2 to 100000"),
@@ -71,9 +74,5 @@ def test_without_a_gpu_it_tells_what_was_compiled_and_says_so(tmp_path: Path) ->
     assert answer.stdout.startswith("COMPILED, NOT MEASURED: no CUDA device is visible")
     found = json.loads(run("--format", "json", cwd=tmp_path).stdout)
     loads = {(row["arch"], row["variant"]): row["loads"] for row in found["rows"]}
-    assert loads == {
-        (arch, variant): count
-        for arch in (80, 90)
-        for variant, count in {"A1": 32, "A2": 24, "A2L": 8, "A3": 8}.items()
-    }
+    assert loads == {(arch, variant): count for arch in (80, 90) for variant, count in TOTAL.items()}
     assert {row["resident_blocks"] for row in found["rows"]} == {2}

@@ -9,7 +9,7 @@ import pytest
 from gemm.arguments import parse_shape
 from gemm.config import GemmConfig, with_changes
 from gemm.run import record_path, spec_of
-from gemm.variants import DTYPES, Kernel, every_kernel
+from gemm.variants import DTYPES, LADDER_PAIRS, Kernel, every_kernel
 from micro.variants import VARIANTS
 from stats.config import load_config
 from stats.errors import UserError
@@ -52,8 +52,8 @@ def test_a_named_config_makes_a_run(name: str) -> None:
 
 def test_the_main_table_is_the_ladder_and_its_comparisons() -> None:
     config = load_config("ladder-a", GemmConfig)
-    assert [kernel.name for kernel in config.kernels] == ["A1", "A2", "A2L", "A3"]
-    assert config.family == [("A1", "A3"), ("A1", "A2"), ("A2", "A2L"), ("A2L", "A3")]
+    assert [kernel.name for kernel in config.kernels] == list(VARIANTS)
+    assert config.family == list(LADDER_PAIRS)
     assert config.equal_residency == "require"
     assert GemmConfig().family == config.family
 
@@ -67,7 +67,7 @@ def test_each_setting_gets_the_ladders_family() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("variants: [A4]", "variant 'A4' is unknown; choose from A1, A2, A2L, A3"),
+        ("variants: [A4]", "variant 'A4' is unknown; choose from " + ", ".join(VARIANTS)),
         ("variants: [A1, A1]", "a value is given twice"),
         ("shapes: [100x128x32]", "m = 100 is not a multiple of 128"),
         ("shapes: [4096]", "shapes"),

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import pytest
+from ladder import LOADS, TOTAL, WAVEFRONTS
 
 from gemm.launch_counts import copied_lines, gemm_launch
 from micro.arm_names import Work
 from micro.launch_counts import KEYS, micro_launch
+from micro.variants import VARIANTS, BLayout
 
-LOADS = {"A1": 32, "A2": 24, "A2L": 8, "A3": 8}
 CHUNKS_PER_TILE = 2 * 128 * 32 * 2 // 16
 STORES_PER_TILE = CHUNKS_PER_TILE // 32
 BYTES_PER_WAVEFRONT = 128
 WAVEFRONTS_PER_TILE = 2 * 128 * 32 * 2 // BYTES_PER_WAVEFRONT
 
 
-@pytest.mark.parametrize("variant", LOADS)
+@pytest.mark.parametrize("variant", TOTAL)
 @pytest.mark.parametrize("swizzle", [True, False])
 def test_a_micro_launch_is_its_loop_and_the_fill_of_its_ring(variant: str, swizzle: bool) -> None:
     counts = micro_launch(variant, swizzle, Work.LOAD_MMA, blocks=10, loops=7, stages=3)
     warp_ksteps = 10 * 7 * 3 * 2 * 8
     assert counts.warp_ksteps == warp_ksteps
-    assert counts.total("lds") + counts.total("ldsm") == LOADS[variant] * warp_ksteps
-    assert (counts.total("ldsm") > 0) == (variant in ("A2L", "A3"))
+    assert counts.total("lds") + counts.total("ldsm") == TOTAL[variant] * warp_ksteps
+    assert (counts.total("ldsm") > 0) == any(form.startswith("LDSM") for form in LOADS[variant])
     assert counts.total("hmma") == 16 * warp_ksteps
     assert counts.total("sts") == 10 * 3 * STORES_PER_TILE
     assert counts.total("store_wavefronts") - counts.total("store_conflicts") == 10 * 3 * WAVEFRONTS_PER_TILE
     assert counts.total("ldgsts") == 0
     # A fragment k-step is 3072 bytes: 24 wavefronts; b16 reads move half a wavefront each, 16 of them for 8.
-    ideal = 32 if variant == "A1" else 24
-    assert counts.total("load_wavefronts") - counts.total("load_conflicts") == ideal * warp_ksteps
+    assert counts.total("load_wavefronts") - counts.total("load_conflicts") == WAVEFRONTS[variant] * warp_ksteps
     assert (counts.total("load_conflicts") == 0) == swizzle
 
 
@@ -42,21 +42,23 @@ def test_the_kinds_of_load_add_up_to_what_the_pipe_counts() -> None:
 
 def test_the_mma_kernel_loads_its_fragments_once() -> None:
     counts = micro_launch("A1", True, Work.MMA, blocks=4, loops=9, stages=3)
-    assert counts.total("lds") == 4 * 8 * LOADS["A1"]
+    assert counts.total("lds") == 4 * 8 * TOTAL["A1"]
     assert counts.total("hmma") == 16 * 4 * 9 * 3 * 2 * 8
 
 
-@pytest.mark.parametrize("variant", LOADS)
+@pytest.mark.parametrize("variant", TOTAL)
 @pytest.mark.parametrize("swizzle", [True, False])
 def test_a_gemm_launch_stores_and_reads_every_tile_once(variant: str, swizzle: bool) -> None:
     counts = gemm_launch(variant, swizzle, 256, 384, 160)
     tiles = 2 * 3 * 5
     assert counts.warp_ksteps == tiles * 2 * 8
-    assert counts.total("lds") + counts.total("ldsm") == LOADS[variant] * counts.warp_ksteps
+    assert counts.total("lds") + counts.total("ldsm") == TOTAL[variant] * counts.warp_ksteps
     assert counts.total("ldgsts") == tiles * STORES_PER_TILE
     assert 32 * counts.total("ldgsts_sectors") == tiles * 2 * 128 * 32 * 2
     # A line of 128 bytes a wavefront: 128 rows of 64 bytes are 128 lines, 32 rows of 256 bytes are 64.
-    assert counts.total("ldgsts_wavefronts") == tiles * (128 + (128 if variant in ("A2", "A2L") else 64))
+    assert counts.total("ldgsts_wavefronts") == tiles * (
+        128 + (64 if VARIANTS[variant].b_layout is BLayout.NATURAL else 128)
+    )
     assert counts.total("sts") == counts.total("store_wavefronts") == 0
 
 

@@ -112,7 +112,7 @@ def test_every_variant_reads_its_fragments(name: str, swizzle: bool) -> None:
                 layout().a_load_offsets(variant.read_mode, swizzle, m0 + 16 * fragment, 16 * kstep, load)
                 for load in range(layout().a_loads(variant.read_mode))
             ]
-            if variant.read_mode is ReadMode.LDMATRIX:
+            if layout().a_load_bytes(variant.read_mode) == 16:
                 found.extend(ldmatrix(a_memory, at[0], 4, transposed=False))
             else:
                 found.extend(word(a_memory, lanes) for lanes in at)
@@ -123,9 +123,10 @@ def test_every_variant_reads_its_fragments(name: str, swizzle: bool) -> None:
                 )
                 for load in range(layout().b_loads(variant.read_mode, variant.b_layout))
             ]
-            if variant.read_mode is ReadMode.LDMATRIX:
+            width = layout().b_load_bytes(variant.read_mode, variant.b_layout)
+            if width == 16:
                 found.extend(ldmatrix(b_memory, at[0], 2, transposed=variant.b_layout is BLayout.NATURAL))
-            elif variant.b_layout is BLayout.NATURAL:
+            elif width == 2:
                 halves = [b_memory[lanes // 2].astype(np.uint32) for lanes in at]
                 found.extend([halves[0] | halves[1] << 16, halves[2] | halves[3] << 16])
             else:

@@ -10,7 +10,8 @@ import re
 import subprocess
 
 import pytest
-from compiled import KNOWN_ARCHS, LOADS, TOTAL, needs, offered
+from compiled import KNOWN_ARCHS, needs, offered
+from ladder import LOADS, TOTAL
 
 from micro.build import CUDA_DIR, compile_cubin
 from micro.cli_static import describe_micro

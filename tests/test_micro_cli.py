@@ -8,6 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from ladder import TOTAL, WAVEFRONTS
+
+from micro.config import MicroConfig
+from micro.variants import VARIANTS
+from stats.config import load_config
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -36,11 +41,13 @@ def test_the_prediction_as_json_holds_the_models_figures(tmp_path: Path) -> None
     found = json.loads(answer.stdout)
     assert found["measured"] is False
     assert [(row["variant"], row["predicted"], row["instructions"]) for row in found["rows"]] == [
-        ("A1", 32, 32),
-        ("A2", 24, 24),
-        ("A2L", 24, 8),
-        ("A3", 24, 8),
+        (name, WAVEFRONTS[name], TOTAL[name]) for name in VARIANTS
     ]
+
+
+@pytest.mark.parametrize("name", ["micro", "micro-record"])
+def test_the_main_configs_hold_the_whole_ladder(name: str) -> None:
+    assert load_config(name, MicroConfig).variants == list(VARIANTS)
 
 
 def test_predicting_imports_neither_torch_nor_matplotlib() -> None:
@@ -72,7 +79,7 @@ CONFIG = "variants: [A1]\n"
     ("arguments", "message"),
     [
         (["--do-mma", "2"], "--do-mma '2': choose from 0, 1, both"),
-        (["--variants", "A9"], "variant 'A9': unknown; choose from A1, A2, A2L, A3"),
+        (["--variants", "A9"], "variant 'A9': unknown; choose from " + ", ".join(VARIANTS)),
         (["--variants", "A1,A1"], "a name is given twice"),
         (["--variants", ","], "none given"),
         (["--blocks-per-sm", "3"], "--blocks-per-sm 3"),

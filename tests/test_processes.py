@@ -62,6 +62,15 @@ def test_no_answer_in_time(child: FreshProcess) -> None:
         child.request(PAYLOAD, 0)
 
 
+@pytest.fixture
+def hangs_up() -> Iterator[None]:
+    """SIGHUP ends a process, as it does without nohup: under nohup it is ignored, and a watch leaves that so."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangs_up")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_is_noted_and_wakes_the_wait(number: signal.Signals) -> None:
     before = signal.getsignal(number)

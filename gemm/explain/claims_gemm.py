@@ -7,6 +7,7 @@ is equally slow in all variants hides the read path without proving that it cost
 
 from __future__ import annotations
 
+from gemm.explain.claims_read import CLAIMED
 from gemm.explain.counts import standings
 from gemm.explain.effects import effect
 from gemm.explain.evidence import Evidence
@@ -15,7 +16,6 @@ from gemm.explain.finding import A100, ClaimResult, Finding, Verdict, place, rec
 from gemm.explain.predict import predict_gemm
 from gemm.variants import Kernel, Wait
 from micro.layout import layout
-from micro.variants import VARIANTS
 from stats.errors import BenchError
 
 __all__ = ["claim_8", "claim_9", "claim_10", "claim_11", "claim_12"]
@@ -49,7 +49,7 @@ def claim_8(evidence: Evidence) -> ClaimResult:
     pairs = (("A1", "A3"), ("A2", "A2L"))
     command = "gemm-bench --config ladder-a"
     findings = []
-    record = evidence.gemm_record(*VARIANTS)
+    record = evidence.gemm_record(*CLAIMED)
     effects = {pair: effect(record, *pair) for pair in pairs} if record else {}
     known = {pair: found for pair, found in effects.items() if found}
     if record is None or len(known) < len(pairs):
@@ -61,7 +61,7 @@ def claim_8(evidence: Evidence) -> ClaimResult:
         verdict = _bounded(list(known.values()), 5)
         findings.append(Finding(place(evidence), "measured", verdict, figure, command, record_name(record)))
     try:
-        own = {v: _predicted(Kernel(v), 80, evidence) for v in VARIANTS}
+        own = {v: _predicted(Kernel(v), 80, evidence) for v in CLAIMED}
         ratios = {pair: 100 * (own[pair[0]] / own[pair[1]] - 1) for pair in pairs}
         figure = "; ".join(f"{a} against {b} {ratio:+.0f} %" for (a, b), ratio in ratios.items())
         verdict = Verdict.REFUTED if any(abs(ratio) > 5 for ratio in ratios.values()) else Verdict.CONFIRMED
@@ -73,7 +73,7 @@ def claim_8(evidence: Evidence) -> ClaimResult:
 
 def claim_9(evidence: Evidence) -> ClaimResult:
     """The simple epilogue against the staged one, all four variants."""
-    pairs = [(v, f"{v}/staged") for v in VARIANTS]
+    pairs = [(v, f"{v}/staged") for v in CLAIMED]
     command = "gemm-bench --config epilogue"
     record = evidence.gemm_record(*(arm for pair in pairs for arm in pair))
     found = [effect(record, *pair) for pair in pairs] if record else []
@@ -100,7 +100,7 @@ def _rings(variant: str) -> tuple[str, ...]:
 
 def _third_stage(evidence: Evidence) -> str:
     """What two stages cost against three, where a record holds it: what waiting for all gives away."""
-    pairs = [(f"{v}/stages=2", v) for v in VARIANTS]
+    pairs = [(f"{v}/stages=2", v) for v in CLAIMED]
     record = evidence.gemm_record(*(arm for pair in pairs for arm in pair))
     found = {b: effect(record, a, b) for a, b in pairs} if record else {}
     known = [f"{variant} {_text(one)}" for variant, one in found.items() if one]
@@ -111,7 +111,7 @@ def claim_10(evidence: Evidence) -> ClaimResult:
     """wait_group<0> at three stages beside rings of three, two and one stages, in every variant of the record."""
     command = "gemm-bench --config wait-all"
     findings = []
-    records = ((v, evidence.gemm_record(*_rings(v))) for v in VARIANTS)
+    records = ((v, evidence.gemm_record(*_rings(v))) for v in CLAIMED)
     held = {variant: record for variant, record in records if record}
     effects = {
         variant: {other: effect(record, _rings(variant)[0], other) for other in _rings(variant)[1:]}

@@ -169,7 +169,7 @@ def roofline(kernel: Kernel, arch: int, evidence: Evidence) -> Roofline:
 
 
 def roofline_rows(arch: int, evidence: Evidence, kernels: list[Kernel] | None = None) -> list[dict[str, Any]]:
-    """One row per kernel (default: the four of the main table)."""
+    """One row per kernel (default: every variant as in the main table)."""
     rows = []
     for kernel in kernels or [Kernel(variant) for variant in VARIANTS]:
         found = roofline(kernel, arch, evidence)
