@@ -164,6 +164,16 @@ def fit(record: list[Path] = _RECORD, fmt: options.Format = "table") -> None:
 
 
 @_app.command()
+def kernels(record: list[Path] = _RECORD, fmt: options.Format = "table") -> None:
+    """Predicted and measured cycles of every GEMM kernel that the records hold; no GPU needed."""
+    from gemm.explain.reach import COLUMNS, reach_rows
+    from stats.tables import render
+
+    evidence = _evidence(record)
+    sys.stdout.write(render(COLUMNS, reach_rows(evidence, _archs(None, evidence)[0]), fmt))
+
+
+@_app.command()
 def stream(
     device: options.Device = 0,
     config: options.Config = "stream",

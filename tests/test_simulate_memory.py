@@ -21,6 +21,7 @@ M = replace(
     alu_operand_cycles=0.5,
     operand_reads=PerKind(load=1, blank=0.5, store=3, copy=4, commit=0.5),
     line_cycles=100,
+    port_cycles_per_line=0.25,
     copy_depth=1,
     l2_bytes_per_clk=1e6,
 )
@@ -51,7 +52,7 @@ def test_a_copy_holds_up_loads_only_when_no_more_copies_may_wait(copies: int, li
     queued = 0 if lines_waited_for else copies * (M.queue_cycles.copy + 1)
     expected = alone.cycles + queued + lines_waited_for * M.line_cycles
     assert found.cycles == pytest.approx(expected, abs=M.queue_cycles.copy)
-    assert found.port_busy * found.cycles == pytest.approx(4)  # the loads' alone
+    assert found.port_busy * found.cycles == pytest.approx(4 + copies * 8 * M.port_cycles_per_line)
 
 
 @pytest.mark.parametrize(
@@ -113,36 +114,48 @@ def test_the_last_block_of_an_sm_runs_alone() -> None:
 
 
 def scheduler() -> _Sm:
-    """Warps 0 and 4 share sub-partition 0; the younger issued last."""
+    """Warps 0 and 4 share sub-partition 0; both are at a plain instruction, and the older issued last."""
     sm = _Sm((PLAIN, LOAD), M, Blocks(1, 1), warps_per_block=5, loops=2)
-    sm.last[0] = sm.by_smsp[0][1]
+    older, younger = sm.by_smsp[0]
+    older.issued_at, younger.issued_at = 9.0, 3.0
     return sm
 
 
-def test_the_last_warp_goes_on() -> None:
+def test_the_oldest_goes_first() -> None:
     sm = scheduler()
-    assert sm.pick(0, 0.0)[0] is sm.by_smsp[0][1]
+    assert sm.pick(0, 10.0)[0] is sm.by_smsp[0][0]
 
 
-@pytest.mark.parametrize("hindrance", ["memory", "not ready", "done", "parked"])
-def test_the_oldest_issues_where_the_last_does_not_go_on(hindrance: str) -> None:
+@pytest.mark.parametrize("hindrance", ["not ready", "parked", "a load"])
+def test_a_younger_warp_issues_where_the_oldest_cannot_or_needs_a_place_in_the_queue(hindrance: str) -> None:
     sm = scheduler()
-    oldest, last = sm.by_smsp[0]
-    if hindrance == "memory":
-        last.pc = 1
-    elif hindrance == "not ready":
-        last.ready = 5.0
-    elif hindrance == "done":
-        last.loops = 2
+    older, younger = sm.by_smsp[0]
+    if hindrance == "not ready":
+        older.ready = 15.0
+    elif hindrance == "parked":
+        older.parked = True
     else:
-        last.parked = True
-    assert sm.pick(0, 0.0)[0] is oldest
+        older.pc = 1
+    assert sm.pick(0, 10.0)[0] is younger
 
 
-def test_a_memory_instruction_of_the_last_warp_issues_if_no_older_one_can() -> None:
+def test_places_in_the_queue_go_round() -> None:
     sm = scheduler()
-    oldest, last = sm.by_smsp[0]
-    last.pc, oldest.ready = 1, 3.0
-    assert sm.pick(0, 0.0)[0] is last
-    last.ready = 7.0
-    assert sm.pick(0, 0.0) == (None, 3.0, "stall")
+    older, younger = sm.by_smsp[0]
+    older.pc = younger.pc = 1
+    assert sm.pick(0, 10.0)[0] is younger
+    younger.issued_at = 10.0
+    assert sm.pick(0, 11.0)[0] is older
+    older.ready, younger.ready = 20.0, 17.0
+    assert sm.pick(0, 11.0) == (None, 17.0, "stall")
+
+
+def test_lines_of_copies_take_the_port_from_loads() -> None:
+    """12 wavefronts of loads and 4 lines a pass: the port's 12 cycles, and 4 times what a line takes of it."""
+    machine = replace(M, port_cycles_per_line=0.5, line_cycles=0.1)
+    ops = [replace(LOAD, wavefronts=4)] * 3 + [Op("copy", lines=4)]
+    found = simulate(Program("test", 80, tuple(ops), 1), machine, blocks=2, loops=30)
+    without = simulate(Program("test", 80, tuple(ops), 1), replace(machine, port_cycles_per_line=0), blocks=2, loops=30)
+    assert found.port_busy > 0.95 < without.port_busy
+    assert found.cycles_per_kstep == pytest.approx(12 + 4 * 0.5, rel=0.02)
+    assert without.cycles_per_kstep == pytest.approx(12, rel=0.02)

@@ -53,13 +53,14 @@ class Machine:
     sm_count: int
     queue_cycles: PerKind = PerKind(load=4, blank=4, store=4, copy=8, commit=8)  # until the next leaves the queue
     mma_operand_cycles: float = 4  # after an mma's issue, in which no memory instruction leaves its queue
-    operand_reads: PerKind = PerKind(load=1, blank=0.4, store=3, copy=4, commit=0.3)  # each delays mma by a cycle
+    operand_reads: PerKind = PerKind(load=1, blank=0.4, store=3, copy=2, commit=0.3)  # each delays mma by a cycle
     alu_operand_cycles: float = 0.5
     wavefronts_per_cycle: float = 1  # of the SM's port
     port_depth: int = 4  # accesses that wait for the port
     line_cycles: float = 1  # of the SM's way to L2, for each 128-byte line that a copy touches
-    copy_depth: int = 3  # copies that wait for it
-    queue_depth: int = 12  # memory instructions that a sub-partition holds
+    port_cycles_per_line: float = 0.25  # of the SM's port, for each such line
+    copy_depth: int = 4  # copies that wait for it
+    queue_depth: int = 10  # memory instructions that a sub-partition holds
     alu_interval_cycles: float = 2  # 16 lanes per sub-partition
     barrier_cycles: float = 20  # last arrival to the first issue after it
     other_latency_cycles: float = 30  # constant loads and the like
@@ -83,12 +84,14 @@ _STRUCTURE = {
     "to loads alone in the contention record, blank as a load",
     "queue_depth": _CONTENTION,
     "mma_operand_cycles": _CONTENTION,
-    "operand_reads": "what few of them add to 16 mma in the contention record, in whole reads; blank, commit: assumed",
+    "operand_reads": "load, store: what few of them add to 16 mma in the contention record, in whole reads; copy: "
+    "chosen by the error over both records; blank, commit: assumed",
     "alu_operand_cycles": "half of what a prmt adds to 16 mma in the contention record is its own issue: assumed",
     "alu_interval_cycles": "16 integer lanes per sub-partition (CUDA C++ Programming Guide, throughput table)",
     "wavefronts_per_cycle": "128 bytes per clock (CUDA C++ Programming Guide, shared memory)",
     "port_depth": "assumed",
     "line_cycles": _READS,
+    "port_cycles_per_line": _READS,
     "copy_depth": _READS,
     "barrier_cycles": "assumed",
     "other_latency_cycles": "assumed",

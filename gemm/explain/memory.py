@@ -1,10 +1,10 @@
 """Where is a memory instruction between its issue and its result? Queues, the shared-memory port and L2.
 
 Each sub-partition has a queue for memory instructions, served in order; an access to shared memory (a commit and a
-blank load, too) then joins the one queue of the SM's port, and a copy goes to L2 and back. What arrives from L2 takes
-no time of the port: loads and arriving copies together were measured above 128 bytes per clock (``micro-bench
-contention``). The trap: the time of a result is known only once its access reaches the port, so until then a warp
-counts it as pending.
+blank load, too) then joins the one queue of the SM's port, and a copy goes to L2 and back. A line takes less of the
+port's time than a wavefront of its size would: loads and arriving copies together were measured above 128 bytes per
+clock (``micro-bench contention``). The trap: the time of a result is known only once its access reaches the port, so
+until then a warp counts it as pending.
 """
 
 from __future__ import annotations
@@ -36,12 +36,25 @@ class Group:
 class Warp:
     """One warp: where it is, when it may issue, and what it has under way."""
 
-    __slots__ = ("block", "groups", "loops", "open_group", "parked", "pc", "pending", "ready", "result_at", "smsp")
+    __slots__ = (
+        "block",
+        "groups",
+        "issued_at",
+        "loops",
+        "open_group",
+        "parked",
+        "pc",
+        "pending",
+        "ready",
+        "result_at",
+        "smsp",
+    )
 
     def __init__(self, block: int, smsp: int, start: float) -> None:
         self.block, self.smsp = block, smsp
         self.pc = self.loops = 0
         self.ready = start
+        self.issued_at = -1.0  # its last instruction
         self.parked = False  # at a barrier
         self.pending = [0] * SCOREBOARDS  # results whose time is not known yet
         self.result_at = [0.0] * SCOREBOARDS  # when the last known one arrives
@@ -69,7 +82,7 @@ class Memory:
         self.for_l2: deque[_Access] = deque()
         self.port_free = self.lines_free = self.l2_free = 0.0
         self.turn = 0
-        self.port_cycles = 0.0
+        self.port_cycles = self.served_until = 0.0  # until then the port is busy with accesses, copies aside
 
     @property
     def busy(self) -> bool:
@@ -116,12 +129,15 @@ class Memory:
         full = len(self.for_l2) >= self.m.copy_depth if to_l2 else len(self.for_port) >= self.m.port_depth
         return full and self.operands.last_read_is_next(smsp, op)
 
+    def _take_port(self, cycles: float, now: float) -> None:
+        self.port_free = max(self.port_free, now) + cycles
+        self.port_cycles += cycles
+
     def _port(self, now: float) -> None:
         while self.for_port and self.port_free <= now and self.for_port[0][0] <= now:
             _, warp, op = self.for_port.popleft()
-            cycles = max(1, op.wavefronts) / self.m.wavefronts_per_cycle
-            self.port_free = max(self.port_free, now) + cycles
-            self.port_cycles += cycles
+            self._take_port(max(1, op.wavefronts) / self.m.wavefronts_per_cycle, now)
+            self.served_until = self.port_free
             more = self.m.wavefront_latency_cycles * (op.wavefronts - 1)
             warp.arrives(op.sets_on_result, now - _TO_PORT_CYCLES + self.m.load_latency_cycles + more)
             self.wake[warp.smsp] = min(self.wake[warp.smsp], now)
@@ -132,6 +148,7 @@ class Memory:
             warp, op, group = self.for_l2.popleft()
             free = self.lines_free
             self.lines_free = (free if free > now - 1 else now) + op.lines * self.m.line_cycles
+            self._take_port(op.lines * self.m.port_cycles_per_line, now)
             self.l2_free = max(self.lines_free, self.l2_free) + COPY_BYTES / self.m.l2_bytes_per_clk
             arrival = self.l2_free + self.m.l2_latency_cycles
             warp.arrives(op.sets_on_result, arrival if group is None else now)

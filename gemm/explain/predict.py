@@ -95,7 +95,7 @@ def _whole(
     first_tile = machine.l2_latency_cycles + sizes.stage_bytes / machine.l2_bytes_per_clk
     c_bytes = sizes.bm * sizes.bn * _C_BYTES if writes_c else 0
     last_tile = c_bytes / machine.l2_bytes_per_clk
-    blocks = Blocks(blocks_per_sm, most, START_CYCLES[0], first_tile / scale, last_tile / scale)
+    blocks = Blocks(blocks_per_sm, most, START_CYCLES[0] / scale, first_tile / scale, last_tile / scale)
     found = simulate(program, machine, blocks=blocks, loops=loops)
     return replace(found, cycles=found.cycles * scale)
 

@@ -64,7 +64,6 @@ class _Sm:
         self.m, self.ops, self.loops, self.warps_per_block, self.blocks = machine, ops, loops, warps_per_block, blocks
         self.by_block: list[list[Warp]] = []
         self.by_smsp: list[list[Warp]] = [[] for _ in range(SUB_PARTITIONS)]
-        self.last: list[Warp | None] = [None] * SUB_PARTITIONS
         self.wake = [NEVER] * SUB_PARTITIONS
         self.operands = Operands(machine)
         self.memory = Memory(machine, self.operands, self.wake)
@@ -124,6 +123,7 @@ class _Sm:
         op = self.ops[warp.pc]
         kind = op.kind
         self.issued += 1
+        warp.issued_at = now
         warp.ready = now + max(1, op.stall_cycles)
         if kind == "commit":
             warp.groups.append(warp.open_group or Group())
@@ -178,24 +178,22 @@ class _Sm:
     def pick(self, s: int, now: float) -> tuple[Warp | None, float, str]:
         """The warp that sub-partition ``s`` issues now, else None and when to look again and why not.
 
-        The last warp goes on, unless its next instruction goes to the memory queue; else the oldest that can.
+        The oldest whose next instruction needs no place in the memory queue; else a place goes to the warp that has
+        issued nothing for longest. Stalls of the GEMM's instructions as ncu samples them speak for such turns: loads
+        wait for a place about equally long wherever they are in the loop, and no warp keeps a barrier waiting.
         """
-        warps, last = self.by_smsp[s], self.last[s]
-        if (
-            last is not None
-            and last.loops < self.loops
-            and self.ops[last.pc].kind not in QUEUED
-            and self.earliest(last)[0] <= now
-        ):
-            return last, now, ""
         again, why = NEVER, ""
-        for warp in warps:
+        in_turn: Warp | None = None
+        for warp in self.by_smsp[s]:
             when, reason = self.earliest(warp)
             if when <= now:
-                return warp, now, ""
-            if when < again or not why:
+                if self.ops[warp.pc].kind not in QUEUED:
+                    return warp, now, ""
+                if in_turn is None or warp.issued_at < in_turn.issued_at:
+                    in_turn = warp
+            elif when < again or not why:
                 again, why = when, reason
-        return None, again, why
+        return (None, again, why) if in_turn is None else (in_turn, now, "")
 
     def run(self) -> float:
         """Cycles until every warp has done its loops and the port has served what they left."""
@@ -214,7 +212,6 @@ class _Sm:
                 self.idle[reason[s]] += now - issued_until[s]
                 issued_until[s], reason[s] = now + 1, ""
                 self.issue(warp, now)
-                self.last[s] = warp
                 self.wake[s] = now + 1
                 memory_next = min(memory_next, self.memory.next_time(s, now))
             step = min(*self.wake, memory_next)
@@ -223,7 +220,7 @@ class _Sm:
                     break
                 raise RuntimeError("simulator: every warp waits for something that nobody will bring")
             now = max(now + 1, float(math.ceil(step)))
-        return max(self.end, self.memory.port_free)
+        return max(self.end, self.memory.served_until)
 
 
 def simulate(

@@ -1,0 +1,62 @@
+"""How far does the simulator reach? Every GEMM kernel that the records hold, predicted beside what was measured.
+
+The ladder's four were in view when the order in which warps issue was chosen; other stage counts, schedules, waits,
+epilogues and the layout without swizzle were not. The trap: a model judged by the kernels it was made for looks better
+than it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gemm.explain.evidence import Evidence
+from gemm.explain.figures import machine_for
+from gemm.explain.predict import predict_gemm
+from gemm.variants import Kernel, every_kernel
+from micro.variants import VARIANTS
+from stats.errors import UserError
+from stats.tables import Column
+
+__all__ = ["COLUMNS", "reach_rows"]
+
+COLUMNS = [
+    Column("arm", "arm", align="left"),
+    Column("ladder", "of the ladder", align="left"),
+    Column("blocks", "blocks/SM", "d"),
+    Column("predicted", "predicted", ".2f"),
+    Column("measured", "measured"),
+    Column("error_percent", "error %", "+.1f"),
+]
+
+
+def reach_rows(evidence: Evidence, arch: int) -> list[dict[str, Any]]:
+    """Predicted and measured SM cycles per warp k-step of each recorded kernel, the ladder's first.
+
+    Raises UserError when no record of sm_``arch`` holds a GEMM kernel.
+    """
+    ladder = [Kernel(variant) for variant in VARIANTS]
+    kernels = [*ladder, *(kernel for kernel in every_kernel() if kernel not in ladder)]
+    rows = []
+    for kernel in kernels:
+        level = evidence.gemm_level(kernel.name) if evidence.arch == arch else None
+        if level is None:
+            continue
+        resident = evidence.resident_blocks(kernel)
+        machine = machine_for(arch, evidence, variant=kernel.variant, blocks=resident)
+        predicted = predict_gemm(kernel, machine, blocks_per_sm=resident).cycles_per_kstep
+        rows.append(
+            {
+                "arm": kernel.name,
+                "ladder": "yes" if kernel in ladder else "no",
+                "blocks": resident,
+                "predicted": predicted,
+                "measured": level.text(".3f"),
+                "measured_mean": level.mean,
+                "error_percent": 100 * (predicted / level.mean - 1),
+            }
+        )
+    if not rows:
+        raise UserError(
+            f"kernels: no record of a GEMM on sm_{arch}; record one with gemm-bench or give it with --record"
+        )
+    return rows
