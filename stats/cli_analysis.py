@@ -73,6 +73,10 @@ def compare(
         from stats.compare import analyse
 
         result = analyse(read[0], a=a, b=b, metric=which, margin_percent=margin_percent, alpha=alpha)
+        if result.unlike_launches:
+            raise UserError(result.unlike_launches)
+    elif records[0].read_bytes() == records[1].read_bytes():
+        raise UserError(f"{records[0]} and {records[1]}: are the same run; give two runs, or one of them alone")
     else:
         from stats.two_runs import compare_runs
 

@@ -94,9 +94,14 @@ _PAIRED_COLUMNS = [
 
 
 def comparisons_table(source: Source) -> Table:
-    """The declared family in cycles and in time. Raises NotInRecord for a single arm, BenchError for 0 accepted."""
+    """The declared family in cycles and in time.
+
+    Raises NotInRecord for a single arm and for launches of unlike length, BenchError for 0 accepted.
+    """
     analysis = source.analysis
     if not analysis.comparisons:
+        if analysis.unlike_launches:
+            raise NotInRecord(analysis.unlike_launches)
         arms = ", ".join(source.prepared.grid.arms) or "none"
         raise NotInRecord(f"{source.shown_as}: nothing to compare, its arms with cells are: {arms}; record two or more")
     if analysis.accepted_blocks == 0:
