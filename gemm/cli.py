@@ -68,6 +68,7 @@ def bench(
 ) -> None:
     """Check, then measure, the GEMM on the read paths A1, A2, A2L and A3 (bare: the config ladder-a)."""
     if ctx.invoked_subcommand is not None:
+        options.refuse_before_subcommand(ctx)
         return
     need_out(resume, out)
     from gemm.config import GemmConfig, with_changes

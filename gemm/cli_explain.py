@@ -37,7 +37,10 @@ def _evidence(records: list[Path]) -> Evidence:
     for path in records:
         if not path.exists():
             raise UserError(f"--record {path}: no such file or folder")
-    return gather(records or results_folders()[:1], named=bool(records))
+    found = gather(records or results_folders()[:1], named=bool(records))
+    if records and not found.counters and next(found.records(), None) is None:
+        raise UserError(f"--record {records[0]}: holds nothing to explain; give records of micro-bench or gemm-bench")
+    return found
 
 
 def _archs(text: str | None, evidence: Evidence) -> list[int]:
@@ -94,6 +97,7 @@ def explain(
 ) -> None:
     """Ceilings, predictions with their error, attribution and a reading for each arm; no GPU needed."""
     if ctx.invoked_subcommand is not None:
+        options.refuse_before_subcommand(ctx)
         return
     from gemm.explain.kernels import without_machine_code
     from stats.tables import render, to_json
@@ -131,9 +135,11 @@ def claims(
 ) -> None:
     """A verdict per claim under test, from records, machine code and addresses; no GPU needed."""
     from gemm.explain.claims import COLUMNS, claim_rows, claims_json, judge
-    from stats.report.files import refuse_records
+    from stats.report.files import need_place, refuse_records
     from stats.tables import render
 
+    if out is not None:
+        need_place("--out", out)
     evidence = _evidence(record)
     if out is not None:
         read = [

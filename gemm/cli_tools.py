@@ -19,6 +19,7 @@ __all__ = ["tools"]
 
 
 def tools(
+    ctx: typer.Context,
     record: Path = typer.Option(None, "--record", metavar="FILE.json", help="Report on a recorded run; no GPU."),
     processes: int = typer.Option(4, "--processes", help="Fresh processes."),
     aa: int = typer.Option(6, "--aa", help="A/A pairs per process."),
@@ -35,8 +36,7 @@ def tools(
     from gemm.tool_design import Design
 
     if record is not None:
-        if out is not None:
-            raise UserError("--out: goes with a run, not with --record")
+        options.refuse_beside(ctx, "--record", "measures nothing", "fmt")
         sys.stdout.write(tools_text(read_tools_record(record), fmt))
         return
     try:

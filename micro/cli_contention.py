@@ -32,6 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 def contention(
+    ctx: typer.Context,
     config: options.Config = "contention",
     device: options.Device = 0,
     out: options.Out = None,
@@ -40,12 +41,12 @@ def contention(
     fmt: options.Format = "table",
 ) -> None:
     """What loads, stores, copies and packing cost while mma follow each other; without a GPU, the ceilings."""
-    need_out(resume, out)
     from micro.cli_measured import device_is_here, named_record
 
     if record is not None:
-        sys.stdout.write(measured_text(named_record(record, out), fmt))
+        sys.stdout.write(measured_text(named_record(ctx, record, "fmt"), fmt))
         return
+    need_out(resume, out)
     from micro.contention import ContentionConfig
     from stats.config import load_config
 

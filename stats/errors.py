@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "need_out",
     "run_app",
     "run_module",
+    "unreadable",
 ]
 
 EXIT_FAILED = 1
@@ -45,6 +47,13 @@ def choice(option: str, value: str | None, allowed: Iterable[str]) -> Any:
     if value is not None and value not in names:
         raise UserError(f"{option} {value!r}: choose from {', '.join(names)}")
     return value
+
+
+def unreadable(path: Path, error: OSError) -> UserError:
+    """The error to raise for a file that cannot be read; an empty name reads as the folder "."."""
+    if path.is_dir():
+        return UserError(f"{str(path)!r}: is a folder or no name at all; give the name of a file")
+    return UserError(f"{path}: cannot be read ({error.strerror})")
 
 
 def need_out(resume: bool, out: object) -> None:

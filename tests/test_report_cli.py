@@ -167,7 +167,11 @@ def header_only(path: Path) -> None:
     [
         (newer, ["table", "r.jsonl"], "r.jsonl: written with record schema 99, this version reads up to 1"),
         (newer, ["report", "r.jsonl", "--html", "out.html"], "r.jsonl: written with record schema 99"),
-        (lambda path: path.write_text(""), ["show", "r.jsonl"], "r.jsonl: empty; a record starts with its header line"),
+        (
+            lambda path: path.write_text(""),
+            ["show", "r.jsonl"],
+            "r.jsonl: empty, so not a record; give a .jsonl",
+        ),
         (lambda path: path.write_text("{"), ["plot", "r.jsonl"], "r.jsonl:1: the header line is cut off"),
         (Path.unlink, ["export", "r.jsonl", "--out", "out.csv"], "r.jsonl: cannot be read (No such file or directory)"),
         (header_only, ["plot", "r.jsonl", "--figure", "run"], "r.jsonl: holds no cell"),
