@@ -32,9 +32,9 @@ __all__ = [
 
 _ARM_COLUMNS = [
     Column("arm", "arm", align="left"),
-    Column("instructions", "instr.", "d"),
-    Column("mmas", "mma", "d"),
-    Column("copies", "copies", "d"),
+    Column("instructions", "instr.", "d", min_width=130),  # these three are in the arm's name, too
+    Column("mmas", "mma", "d", min_width=130),
+    Column("copies", "copies", "d", min_width=130),
 ]
 COLUMNS = [
     *_ARM_COLUMNS,

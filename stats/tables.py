@@ -21,7 +21,7 @@ from typing import Any, Literal
 __all__ = ["FORMATS", "Column", "Format", "render", "to_json", "wrapped"]
 
 Format = Literal["table", "md", "csv", "json"]
-_PROSE_WIDTH = 64
+_PROSE_WIDTH, _NARROW_PROSE = 64, 16  # characters of a line; the second where the terminal is too narrow
 FORMATS: tuple[Format, ...] = ("table", "md", "csv", "json")
 
 
@@ -78,9 +78,31 @@ def _csv(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> str:
     return out.getvalue()
 
 
-def _prose(text: str) -> str:
+def _prose(text: str, width: int = _PROSE_WIDTH) -> str:
     """A text broken into lines of a readable length: a warning in a column must not widen its table without end."""
-    return "\n".join(textwrap.wrap(text, _PROSE_WIDTH)) or text
+    whole = re.sub(" (?=[%±])", "\N{NO-BREAK SPACE}", text)  # a figure stays with its sign
+    lines = textwrap.wrap(whole, width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ") or text
+
+
+def _longest(lines: Sequence[str]) -> int:
+    return max((len(part) for line in lines for part in line.splitlines()), default=0)
+
+
+def _narrower(texts: list[list[str]], excess: int) -> list[list[str]]:
+    """Columns of prose, each the list of its cells, broken into shorter lines: the widest first, by ``excess`` in all.
+
+    None becomes narrower than _NARROW_PROSE, and a word stays whole.
+    """
+    widths = [_longest(column) for column in texts]
+    stuck = [max(_NARROW_PROSE, *(_longest(cell.split()) for cell in column)) for column in texts]
+    while excess > 0:
+        room, widest = max((width, i) if width > stuck[i] else (0, i) for i, width in enumerate(widths))
+        if room == 0:
+            break
+        widths[widest] -= 1
+        excess -= 1
+    return [[_prose(cell, width) for cell in column] for column, width in zip(texts, widths, strict=True)]
 
 
 def _terminal_width() -> int:
@@ -129,6 +151,13 @@ def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], titl
     shown = table(narrow=False)
     if Measurement.get(console, unbounded, shown).maximum > console.width:
         shown = table(narrow=True)
+        excess = Measurement.get(console, unbounded, shown).maximum - console.width
+        prose = [i for i, column in enumerate(columns) if column.align == "left" and cells]
+        if excess > 0 and prose:
+            for i, texts in zip(prose, _narrower([[line[i] for line in cells] for i in prose], excess), strict=True):
+                for line, text in zip(cells, texts, strict=True):
+                    line[i] = text
+            shown = table(narrow=True)
         console.width = max(console.width, Measurement.get(console, unbounded, shown).maximum)
     console.print(shown)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
