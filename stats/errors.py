@@ -5,11 +5,15 @@ Everything else is a defect and keeps its traceback.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
+import io
+import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 __all__ = [
     "EXIT_BAD_INPUT",
@@ -77,6 +81,22 @@ def run_module(module: str, prog_name: str) -> None:
     main()
 
 
+def _ready_streams() -> None:
+    """Where a stream is closed (``>&-``) nothing is said; what its encoding lacks is said with ``?``."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # until the process ends
+        elif isinstance(stream, io.TextIOWrapper) and (stream.encoding or "").lower().replace("-", "") != "utf8":
+            stream.reconfigure(errors="replace")
+
+
+def _reader_left() -> NoReturn:
+    """The reader of a pipe left (``... | head``): not an error, and nobody is there to be told."""
+    sys.stderr.close()
+    sys.exit(0)
+
+
 def run_app(app: Callable[..., Any], prog_name: str) -> None:
     """Run a typer application so that every expected failure is one line on stderr and a documented exit status.
 
@@ -88,8 +108,10 @@ def run_app(app: Callable[..., Any], prog_name: str) -> None:
     usage_error: Any = typer.BadParameter.__bases__[0]
     click_exception: Any = usage_error.__bases__[0]
     command = typer.main.get_command(app)  # type: ignore[arg-type]
+    _ready_streams()
     try:
         status = command.main(prog_name=prog_name, standalone_mode=False)
+        sys.stdout.flush()
     except typer.Abort:
         print(f"{prog_name}: interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
@@ -112,9 +134,18 @@ def run_app(app: Callable[..., Any], prog_name: str) -> None:
         print(f"{prog_name}: interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # The reader of a pipe left (`... | head`): not an error, and nobody is there to be told.
-        sys.stderr.close()
-        sys.exit(0)
+        _reader_left()
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # typer and click make an exit status of 1 of it
+            _reader_left()
+        raise
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        with contextlib.suppress(OSError):
+            sys.stdout.close()  # what is still in its buffer has no place, either
+        print(f"{prog_name}: stdout: cannot be written ({error.strerror}); make room", file=sys.stderr)
+        sys.exit(EXIT_BAD_INPUT)
     if status == EXIT_INTERRUPTED:  # what newer versions of typer make of Ctrl+C, without a word
         print(f"{prog_name}: interrupted", file=sys.stderr)
     sys.exit(status if isinstance(status, int) else 0)
