@@ -72,7 +72,7 @@ def run_contention(config: ContentionConfig, *, device_index: int, out: Path | N
 def measured_text(record: Record, fmt: Any) -> str:
     """The table of a record; JSON also holds what one instruction costs beside mma."""
     from micro.cli_measured import require_tool
-    from micro.contention_results import COLUMNS, UNITS_LINES, contention_rows, mma_delay_cycles
+    from micro.contention_results import COLUMNS, DATA_COLUMNS, UNITS_LINES, contention_rows, costs_beside_mma
     from micro.results import heading_lines
     from stats.prepare import require_accepted
 
@@ -80,9 +80,15 @@ def measured_text(record: Record, fmt: Any) -> str:
     require_accepted(record)
     lines = heading_lines(record)
     skipped = [f"{row.arm}: not measured, {row.reason}" for row in record.skips]
-    delays = {kind: dict(zip(("mean", "low", "high"), v, strict=True)) for kind, v in mma_delay_cycles(record).items()}
-    extra = {"measured": True, "heading": lines, "mma_delay_cycles": delays, "skipped": skipped}
-    body = render(COLUMNS, contention_rows(record), fmt, extra=extra)
+    extra = {
+        "measured": True,
+        "heading": lines,
+        "units": UNITS_LINES,
+        "costs_beside_mma": costs_beside_mma(record),
+        "skipped": skipped,
+    }
+    columns = COLUMNS if fmt in ("table", "md") else DATA_COLUMNS
+    body = render(columns, contention_rows(record), fmt, extra=extra)
     if fmt in ("csv", "json"):
         return body
     below = [*UNITS_LINES, *skipped]
