@@ -21,7 +21,7 @@ from gemm.tool_rows import columns_for, summarise
 from gemm.tool_worker import NVBENCH_DIED
 from stats.errors import BenchError, UserError, unreadable
 from stats.provenance import created_utc, git_state
-from stats.tables import Format, render, to_json
+from stats.tables import Format, render, to_json, wrapped
 
 __all__ = ["TOOLS_RECORD", "fresh_process", "read_tools_record", "record_text", "run_tools", "tools_text"]
 
@@ -137,4 +137,6 @@ def tools_text(record: Mapping[str, Any], fmt: Format) -> str:
         f"errors are |estimate - truth| in per cent of the shorter side: median, and 95 % quantile for A/A; "
         f"{_OURS_SAYS}; {DO_BENCH} and nvbench cold flush L2 before each launch; × ours compares the 95 % quantiles",
     ]
+    if fmt == "table":
+        lines = [wrapped(line) for line in lines]
     return f"{text}\n{''.join(line + end for line in lines)}"

@@ -16,7 +16,7 @@ import typer
 
 from stats import options
 from stats.errors import UserError, need_out
-from stats.tables import render
+from stats.tables import render, wrapped
 
 if TYPE_CHECKING:
     from micro.instructions import InstructionsConfig
@@ -131,19 +131,26 @@ def measured_text(record: Record, fmt: Any) -> str:
     main = render(COLUMNS, table_rows(points), fmt, extra=extra)
     if fmt in ("csv", "json"):
         return main
+    told = wrapped if fmt == "table" else str
     parts = [
         "\n".join(lines),
         main,
-        UNITS_LINE,
-        "Cycles against wavefronts: conflict-free + slope x (wavefronts - least), with 95 % intervals; residual: the "
-        "worst, in cycles.\nUnseen are the broadcast and random patterns, which no fit has used: their error says how "
-        "well the line predicts.",
+        told(UNITS_LINE),
+        told(
+            "Cycles against wavefronts: conflict-free + slope x (wavefronts - least), with 95 % intervals; residual: "
+            "the worst, in cycles."
+        )
+        + "\n"
+        + told(
+            "Unseen are the broadcast and random patterns, which no fit has used: their error says how well the line "
+            "predicts."
+        ),
         render(FIT_COLUMNS, fits, fmt),
         "Published by others, beside ours:",
         render(published.COLUMNS, beside, fmt),
     ]
     if warnings or skipped:
-        parts.append("\n".join([*warnings, *skipped]))
+        parts.append("\n".join(told(line) for line in [*warnings, *skipped]))
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 

@@ -25,6 +25,19 @@ _PROSE_WIDTH, _NARROW_PROSE = 64, 16  # characters of a line; the second where t
 FORMATS: tuple[Format, ...] = ("table", "md", "csv", "json")
 
 
+def _not_as_zero(value: float, spec: str) -> str:
+    """The number by ``spec``, with up to three digits more where it would read as 0 and is not."""
+    text = format(value, spec)
+    digits = re.fullmatch(r"([+,]*)\.(\d+)f", spec)
+    if digits is None or not value or text.strip("+-0.,"):
+        return text
+    for more in range(1, 4):
+        finer = format(value, f"{digits[1]}.{int(digits[2]) + more}f")
+        if finer.strip("+-0.,"):
+            return finer
+    return format(0.0, spec)
+
+
 @dataclass(frozen=True)
 class Column:
     """One column: ``key`` into the row, ``heading`` for readers (with the unit), ``spec`` a format spec for numbers."""
@@ -41,7 +54,7 @@ class Column:
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             return "–"
         if isinstance(value, (int, float)) and not isinstance(value, bool) and self.spec:
-            return format(value, self.spec)
+            return _not_as_zero(value, self.spec)
         return str(value)
 
 
@@ -102,7 +115,7 @@ def _narrower(texts: list[list[str]], excess: int) -> list[list[str]]:
             break
         widths[widest] -= 1
         excess -= 1
-    return [[_prose(cell, width) for cell in column] for column, width in zip(texts, widths, strict=True)]
+    return [[_prose(cell, max(1, width)) for cell in column] for column, width in zip(texts, widths, strict=True)]
 
 
 def _terminal_width() -> int:

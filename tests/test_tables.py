@@ -58,3 +58,25 @@ def test_prose_gives_way_until_the_table_fits_the_terminal(monkeypatch: pytest.M
         assert "57.196 ±0.009" in shown
         assert shown.count("ceiling") == 3
         assert shown.count("save") == 4
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "text"),
+    [
+        (-0.003, "+.2f", "-0.003"),
+        (0.04, "+.1f", "+0.04"),
+        (0.0, "+.1f", "+0.0"),
+        (-1e-17, "+.2f", "+0.00"),
+        (1234.4, ",.0f", "1,234"),
+        (12.0, ".3g", "12"),
+    ],
+)
+def test_what_is_not_zero_does_not_read_as_zero(value: float, spec: str, text: str) -> None:
+    assert Column("x", "x", spec).text({"x": value}) == text
+    assert Column("x", "x", spec).text({"x": -value}).lstrip("+-") == text.lstrip("+-")
+
+
+def test_a_column_without_a_text_and_prose_beside_it_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    columns = [Column("told", "told", align="left"), Column("none", "", align="left")]
+    assert max(map(len, render(columns, [{"told": "a word of it " * 9, "none": ""}], "table").splitlines())) <= 30

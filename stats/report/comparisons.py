@@ -84,12 +84,12 @@ def _paired_rows(source: Source, comparisons: tuple[Comparison, ...]) -> list[di
 _PAIRED_COLUMNS = [
     Column("pair", "comparison", align="left"),
     Column("cycles_effect", "SM cycles [95 %]"),
-    Column("cycles_p_text", "p"),
+    Column("cycles_p_text", "p", min_width=110),
     Column("cycles_verdict", "verdict (cycles)", align="left"),
     Column("time_effect", "time [95 %]"),
-    Column("time_p_text", "p"),
+    Column("time_p_text", "p", min_width=110),
     Column("time_verdict", "verdict (time)", align="left"),
-    Column("clocks", "clocks (MHz)"),
+    Column("clocks", "clocks (MHz)", min_width=140),
 ]
 
 
