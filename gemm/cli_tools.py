@@ -50,7 +50,10 @@ def tools(
     from stats.report.files import write_whole
 
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"--out {out}: cannot be written ({error.strerror}); choose another place") from None
         check_writable(out)
     need_gpu("comparing tools", device)
     found = run_tools(design, device=device, note=lambda line: print(line, file=sys.stderr, flush=True))
