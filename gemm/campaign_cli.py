@@ -103,6 +103,7 @@ def _sizes(effects: str) -> list[float]:
 
 
 def aa(
+    ctx: typer.Context,
     record: _Records = [],  # noqa: B006  # typer's default; never changed
     pairs: Annotated[int, typer.Option("--pairs", help="Pairs of the same kernel in a run: one verdict each.")] = 100,
     runs: _Runs = 2,
@@ -117,11 +118,14 @@ def aa(
     """A/A campaign: how often is the same code called different from itself?"""
     from gemm.campaign_report import AA_COLUMNS, aa_rows, judge
 
+    if record:
+        options.refuse_beside(ctx, "--record", "measures nothing", "fmt")
     asked = _Asked(record, runs, processes, blocks, seed, device, clocks, out)
     _report(AA_COLUMNS, aa_rows(judge(asked.records([0.0] * pairs))), fmt)
 
 
 def inject(
+    ctx: typer.Context,
     record: _Records = [],  # noqa: B006  # typer's default; never changed
     effects: Annotated[str, typer.Option("--effects", metavar="PERCENT,...", help="Known effects.")] = "0.2,0.5,1,2,5",
     pairs: Annotated[
@@ -139,6 +143,8 @@ def inject(
     """Injected effects: is a known number of SM cycles found, at the promised rate, by intervals that cover it?"""
     from gemm.campaign_report import INJECT_COLUMNS, inject_rows, judge
 
+    if record:
+        options.refuse_beside(ctx, "--record", "measures nothing", "fmt")
     asked = _Asked(record, runs, processes, blocks, seed, device, clocks, out)
     every_pair = [size for size in _sizes(effects) for _ in range(pairs)]
     _report(INJECT_COLUMNS, inject_rows(judge(asked.records(every_pair))), fmt)

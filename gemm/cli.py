@@ -68,6 +68,7 @@ def bench(
 ) -> None:
     """Check, then measure, the GEMM on every read path of the ladder (bare: the config ladder-a)."""
     if ctx.invoked_subcommand is not None:
+        options.refuse_before_subcommand(ctx)
         return
     need_out(resume, out)
     from gemm.config import GemmConfig, with_changes
@@ -84,10 +85,12 @@ def bench(
         "clocks": clocks,
         "swizzle": swizzle,
         "shapes": [text for item in shape for text in item.split(",")] or None,
-        "variants": variants and _names("--variants", variants, tuple(VARIANTS)),
-        "dtypes": dtype and _names("--dtype", dtype, DTYPES),
-        "stages": stages and [int(text) for text in _names("--stages", stages, ("1", "2", "3", "4"))],
-        "load_modes": load_mode and _names("--load-mode", load_mode, ("cp_async", "ld_global")),
+        "variants": variants if variants is None else _names("--variants", variants, tuple(VARIANTS)),
+        "dtypes": dtype if dtype is None else _names("--dtype", dtype, DTYPES),
+        "stages": stages
+        if stages is None
+        else [int(text) for text in _names("--stages", stages, ("1", "2", "3", "4"))],
+        "load_modes": load_mode if load_mode is None else _names("--load-mode", load_mode, ("cp_async", "ld_global")),
     }
     chosen = with_changes(load_config(config, GemmConfig), {k: v for k, v in changes.items() if v is not None})
     if cuda_device_count() == 0:

@@ -8,6 +8,7 @@ without these two what records alone give is printed, with a line that says so. 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,10 @@ def _evidence(records: list[Path]) -> Evidence:
     for path in records:
         if not path.exists():
             raise UserError(f"--record {path}: no such file or folder")
-    return gather(records or results_folders()[:1], named=bool(records))
+    found = gather(records or results_folders()[:1], named=bool(records))
+    if records and not found.counters and next(found.records(), None) is None:
+        raise UserError(f"--record {records[0]}: holds nothing to explain; give records of micro-bench or gemm-bench")
+    return found
 
 
 def _archs(text: str | None, evidence: Evidence) -> list[int]:
@@ -70,19 +74,27 @@ _TITLES = {
 }
 
 
-def _sections(arch: int, evidence: Evidence, machine_code: bool) -> dict[str, tuple[list[Any], list[dict[str, Any]]]]:
-    from gemm.explain import attribution, guide, predict, readings, roofline
+def _sections(
+    arch: int, evidence: Evidence, machine_code: bool, step: Callable[[str], None]
+) -> dict[str, tuple[list[Any], list[dict[str, Any]]]]:
+    """Columns and rows of each section; ``step`` is told, before each, which one comes."""
+    from gemm.explain import attribution, guide, order, predict, readings, roofline
 
     if not machine_code:
         rows = attribution.attribution_rows(arch, evidence, simulates=False)
         read = readings.readings(arch, evidence, machine_code=False)
         return {"attribution": (attribution.COLUMNS, rows), "reading": (guide.COLUMNS, guide.guide_rows(read))}
-    return {
-        "ceilings": (roofline.COLUMNS, roofline.roofline_rows(arch, evidence)),
-        "predictions": (predict.COLUMNS, predict.prediction_rows(arch, evidence)),
-        "attribution": (attribution.COLUMNS, attribution.attribution_rows(arch, evidence)),
-        "reading": (guide.COLUMNS, guide.guide_rows(readings.readings(arch, evidence))),
+    made: dict[str, tuple[list[Any], Callable[[], list[dict[str, Any]]]]] = {
+        "ceilings": (roofline.COLUMNS, lambda: roofline.roofline_rows(arch, evidence)),
+        "predictions": (predict.COLUMNS, lambda: order.with_order(predict.prediction_rows(arch, evidence))),
+        "attribution": (attribution.COLUMNS, lambda: attribution.attribution_rows(arch, evidence)),
+        "reading": (guide.COLUMNS, lambda: guide.guide_rows(readings.readings(arch, evidence))),
     }
+    found = {}
+    for name, (columns, rows_of) in made.items():
+        step(f"sm_{arch}: {name}")
+        found[name] = columns, rows_of()
+    return found
 
 
 @_app.callback(invoke_without_command=True)
@@ -94,15 +106,18 @@ def explain(
 ) -> None:
     """Ceilings, predictions with their error, attribution and a reading for each arm; no GPU needed."""
     if ctx.invoked_subcommand is not None:
+        options.refuse_before_subcommand(ctx)
         return
     from gemm.explain.kernels import without_machine_code
+    from stats.progress import announced_steps
     from stats.tables import render, to_json
 
     evidence = _evidence(record)
     archs = _archs(arch, evidence)
     trouble = without_machine_code()
     missing = f"no ceilings, predictions or simulated parts: {trouble}" if trouble else None
-    found = {one: _sections(one, evidence, trouble is None) for one in archs}
+    with announced_steps(len(_TITLES) * len(archs)) as step:
+        found = {one: _sections(one, evidence, trouble is None, step) for one in archs}
     if missing:
         if not any(rows for parts in found.values() for _, rows in parts.values()):
             raise UserError(f"nothing to explain from records alone; {missing}")
@@ -130,10 +145,12 @@ def claims(
     out: Path = typer.Option(None, "--out", metavar="FILE.json", help="Also write the verdicts here, as data."),
 ) -> None:
     """A verdict per claim under test, from records, machine code and addresses; no GPU needed."""
-    from gemm.explain.claims import COLUMNS, claim_rows, claims_json, judge
-    from stats.report.files import refuse_records
+    from gemm.explain.claims import COLUMNS, claim_rows, claims_json, claims_text, judge
+    from stats.report.files import need_place, refuse_records
     from stats.tables import render
 
+    if out is not None:
+        need_place("--out", out)
     evidence = _evidence(record)
     if out is not None:
         read = [
@@ -148,19 +165,27 @@ def claims(
             out.write_text(claims_json(results, evidence), encoding="utf-8")
         except OSError as error:
             raise UserError(f"--out {out}: cannot be written ({error.strerror})") from None
-    text = claims_json(results, evidence) if fmt == "json" else render(COLUMNS, claim_rows(results), fmt)
-    sys.stdout.write(text)
+    if fmt == "json":
+        sys.stdout.write(claims_json(results, evidence))
+    elif fmt == "table":
+        sys.stdout.write(claims_text(results))
+    else:
+        sys.stdout.write(render(COLUMNS, claim_rows(results), fmt))
 
 
 @_app.command()
 def fit(record: list[Path] = _RECORD, fmt: options.Format = "table") -> None:
     """Repeat the choices made by fitting, on the contention record and on reads without mma; no GPU, minutes."""
     from gemm.explain.fit import COLUMNS, fit_rows
+    from stats.progress import announced_steps
     from stats.tables import render
 
     evidence = _evidence(record)
     arch = _archs(None, evidence)[0]
-    sys.stdout.write(render(COLUMNS, fit_rows(evidence, arch), fmt))
+    with announced_steps(1) as step:
+        step("fitting, for minutes")
+        rows = fit_rows(evidence, arch)
+    sys.stdout.write(render(COLUMNS, rows, fmt))
 
 
 @_app.command()

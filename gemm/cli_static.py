@@ -24,6 +24,7 @@ __all__ = ["sass"]
 
 
 def sass(
+    ctx: typer.Context,
     arch: ArchOption = None,
     variants: VariantsOption = ALL_VARIANTS,
     swizzle: SwizzleOption = SwizzleChoice.both,
@@ -33,6 +34,8 @@ def sass(
     config: options.Config = "ladder-a",
 ) -> None:
     """Count the main loop's instructions in the machine code, per warp and k-step. Needs nvcc, no GPU."""
+    if cubin is not None:
+        options.refuse_beside(ctx, "--cubin", "is compiled already", "arch", "variants", "swizzle", "fmt", "diff")
     from gemm.compiled import compiled_kernels, describe_gemm
     from gemm.config import GemmConfig
     from stats.config import load_config

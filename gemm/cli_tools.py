@@ -19,6 +19,7 @@ __all__ = ["tools"]
 
 
 def tools(
+    ctx: typer.Context,
     record: Path = typer.Option(None, "--record", metavar="FILE.json", help="Report on a recorded run; no GPU."),
     processes: int = typer.Option(4, "--processes", help="Fresh processes."),
     aa: int = typer.Option(6, "--aa", help="A/A pairs per process."),
@@ -35,8 +36,7 @@ def tools(
     from gemm.tool_design import Design
 
     if record is not None:
-        if out is not None:
-            raise UserError("--out: goes with a run, not with --record")
+        options.refuse_beside(ctx, "--record", "measures nothing", "fmt")
         sys.stdout.write(tools_text(read_tools_record(record), fmt))
         return
     try:
@@ -50,7 +50,10 @@ def tools(
     from stats.report.files import write_whole
 
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"--out {out}: cannot be written ({error.strerror}); choose another place") from None
         check_writable(out)
     need_gpu("comparing tools", device)
     found = run_tools(design, device=device, note=lambda line: print(line, file=sys.stderr, flush=True))

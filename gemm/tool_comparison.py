@@ -19,9 +19,9 @@ from typing import Any
 from gemm.tool_design import DO_BENCH, MEASURES, NVBENCH, Comparison, Design, design_from
 from gemm.tool_rows import columns_for, summarise
 from gemm.tool_worker import NVBENCH_DIED
-from stats.errors import BenchError, UserError
+from stats.errors import BenchError, UserError, unreadable
 from stats.provenance import created_utc, git_state
-from stats.tables import Format, render, to_json
+from stats.tables import Format, render, to_json, wrapped
 
 __all__ = ["TOOLS_RECORD", "fresh_process", "read_tools_record", "record_text", "run_tools", "tools_text"]
 
@@ -98,11 +98,11 @@ def read_tools_record(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not JSON ({str(error).splitlines()[0]})") from None
+        raise unreadable(path, error) from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{path}: not JSON; give the file that {TOOLS_RECORD} --out wrote") from None
     if not isinstance(record, dict) or record.get("tool") != TOOLS_RECORD:
-        raise UserError(f"{path}: not a record of {TOOLS_RECORD}; run {TOOLS_RECORD} --out FILE.json")
+        raise UserError(f"{path}: not a record of {TOOLS_RECORD}; give the file that {TOOLS_RECORD} --out wrote")
     known = {(tool, measure) for tool, measure, _ in MEASURES}
     try:
         design = design_from(record["config"])
@@ -137,4 +137,6 @@ def tools_text(record: Mapping[str, Any], fmt: Format) -> str:
         f"errors are |estimate - truth| in per cent of the shorter side: median, and 95 % quantile for A/A; "
         f"{_OURS_SAYS}; {DO_BENCH} and nvbench cold flush L2 before each launch; × ours compares the 95 % quantiles",
     ]
+    if fmt == "table":
+        lines = [wrapped(line) for line in lines]
     return f"{text}\n{''.join(line + end for line in lines)}"

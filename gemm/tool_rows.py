@@ -122,13 +122,16 @@ def columns_for(effects: Sequence[float]) -> list[Column]:
         Column("tool", "tool", align="left"),
         Column("measure", "measure", align="left"),
         Column("l2", "L2", align="left"),
-        Column("aa_comparisons", "A/A pairs", "d"),
-        Column("launches", "timed launches a side", ".0f"),
-        Column("wall_s", "s a comparison", ".2f"),
+        Column("aa_comparisons", "A/A pairs", "d", min_width=100),
+        Column("launches", "timed launches a side", ".0f", min_width=100),
+        Column("wall_s", "s a comparison", ".2f", min_width=140),
         Column("aa_median_percent", "A/A error, median (%)", ".4f"),
         Column("aa_p95_percent", "A/A error, 95 % (%)", ".4f"),
         Column("aa_p95_over_cycles", "× ours in cycles", ".1f"),
         Column("aa_p95_over_time", "× ours in time", ".1f"),
-        *(Column(f"error_{effect:g}_percent", f"error at {effect:g} % (%)", ".4f") for effect in effects),
+        *(
+            Column(f"error_{effect:g}_percent", f"error at {effect:g} % (%)", ".4f", min_width=100)
+            for effect in effects
+        ),
         Column("remark", "", align="left"),
     ]

@@ -48,6 +48,7 @@ def bench(
 ) -> None:
     """Measure the shared-memory read path of tensor-core fragments; without a GPU, predict it."""
     if ctx.invoked_subcommand is not None:
+        options.refuse_before_subcommand(ctx)
         return
     need_out(resume, out)
     overrides: dict[str, Any] = {

@@ -32,6 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 def contention(
+    ctx: typer.Context,
     config: options.Config = "contention",
     device: options.Device = 0,
     out: options.Out = None,
@@ -40,12 +41,12 @@ def contention(
     fmt: options.Format = "table",
 ) -> None:
     """What loads, stores, copies and packing cost while mma follow each other; without a GPU, the ceilings."""
-    need_out(resume, out)
     from micro.cli_measured import device_is_here, named_record
 
     if record is not None:
-        sys.stdout.write(measured_text(named_record(record, out), fmt))
+        sys.stdout.write(measured_text(named_record(ctx, record, "fmt"), fmt))
         return
+    need_out(resume, out)
     from micro.contention import ContentionConfig
     from stats.config import load_config
 
@@ -71,7 +72,7 @@ def run_contention(config: ContentionConfig, *, device_index: int, out: Path | N
 def measured_text(record: Record, fmt: Any) -> str:
     """The table of a record; JSON also holds what one instruction costs beside mma."""
     from micro.cli_measured import require_tool
-    from micro.contention_results import COLUMNS, UNITS_LINES, contention_rows, mma_delay_cycles
+    from micro.contention_results import COLUMNS, DATA_COLUMNS, UNITS_LINES, contention_rows, costs_beside_mma
     from micro.results import heading_lines
     from stats.prepare import require_accepted
 
@@ -79,9 +80,15 @@ def measured_text(record: Record, fmt: Any) -> str:
     require_accepted(record)
     lines = heading_lines(record)
     skipped = [f"{row.arm}: not measured, {row.reason}" for row in record.skips]
-    delays = {kind: dict(zip(("mean", "low", "high"), v, strict=True)) for kind, v in mma_delay_cycles(record).items()}
-    extra = {"measured": True, "heading": lines, "mma_delay_cycles": delays, "skipped": skipped}
-    body = render(COLUMNS, contention_rows(record), fmt, extra=extra)
+    extra = {
+        "measured": True,
+        "heading": lines,
+        "units": UNITS_LINES,
+        "costs_beside_mma": costs_beside_mma(record),
+        "skipped": skipped,
+    }
+    columns = COLUMNS if fmt in ("table", "md") else DATA_COLUMNS
+    body = render(columns, contention_rows(record), fmt, extra=extra)
     if fmt in ("csv", "json"):
         return body
     below = [*UNITS_LINES, *skipped]

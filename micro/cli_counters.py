@@ -104,6 +104,7 @@ def add_counters(app: typer.Typer, name: str, tool_of: ToolOf, current_hash: Cal
 
     @app.command()
     def counters(
+        ctx: typer.Context,
         variants: str = typer.Option(None, "--variants", metavar=",".join(VARIANTS), help="Variants; default all."),
         swizzle: str = typer.Option("both", "--swizzle", metavar="on|off|both", help="Layout of the tiles."),
         config: options.Config = "counters",
@@ -119,13 +120,14 @@ def add_counters(app: typer.Typer, name: str, tool_of: ToolOf, current_hash: Cal
         fmt: options.Format = "table",
     ) -> None:
         """Count instructions, wavefronts, conflicts and stalls with Nsight Compute, beside what was predicted."""
+        if from_file is not None:
+            options.refuse_beside(ctx, "--from", "counts nothing", "fmt")
+            sys.stdout.write(show(from_file, fmt, name, current_hash))
+            return
         choice("--swizzle", swizzle, ("on", "off", "both"))
         full = choice("--set", metric_set, SETS) == "full"
         if full and keep is None:
             raise UserError("--set full: give --keep DIR, since the report is what it is for")
-        if from_file is not None:
-            sys.stdout.write(show(from_file, fmt, name, current_hash))
-            return
         from micro.counter_config import CountersConfig
         from stats.config import load_config
 

@@ -7,7 +7,6 @@ the bank model predicts. Each form says which it is. Imports that cost time happ
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -17,7 +16,7 @@ import typer
 
 from stats import options
 from stats.errors import UserError, need_out
-from stats.tables import render
+from stats.tables import render, wrapped
 
 if TYPE_CHECKING:
     from micro.instructions import InstructionsConfig
@@ -35,6 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 def instructions(
+    ctx: typer.Context,
     config: options.Config = "instructions",
     device: options.Device = 0,
     out: options.Out = None,
@@ -48,22 +48,19 @@ def instructions(
     ),
 ) -> None:
     """Latency and throughput of every shared-memory load by bank conflict; without a GPU, the prediction."""
-    need_out(resume, out)
     if figure is not None and figure.suffix.lower() not in _FIGURE_SUFFIXES:
         raise UserError(f"--figure {figure}: choose a name that ends in {', '.join(_FIGURE_SUFFIXES)}")
-    if figure is not None and not figure.parent.is_dir():
-        raise UserError(f"--figure {figure}: there is no folder {figure.parent}; make it first")
-    if figure is not None and not os.access(figure if figure.exists() else figure.parent, os.W_OK):
-        raise UserError(f"--figure {figure}: cannot be written; choose another place")
     from micro.cli_measured import device_is_here, named_record
+    from stats.report.files import need_place, refuse_records
 
+    if figure is not None:
+        need_place("--figure", figure)
     if record is not None:
-        from stats.report.files import refuse_records
-
         if figure is not None:
             refuse_records("--figure", figure, [record])
-        _show(named_record(record, out), fmt, figure)
+        _show(named_record(ctx, record, "fmt", "figure"), fmt, figure)
         return
+    need_out(resume, out)
     from micro.instructions import InstructionsConfig
     from stats.config import load_config
 
@@ -134,19 +131,26 @@ def measured_text(record: Record, fmt: Any) -> str:
     main = render(COLUMNS, table_rows(points), fmt, extra=extra)
     if fmt in ("csv", "json"):
         return main
+    told = wrapped if fmt == "table" else str
     parts = [
         "\n".join(lines),
         main,
-        UNITS_LINE,
-        "Cycles against wavefronts: conflict-free + slope x (wavefronts - least), with 95 % intervals; residual: the "
-        "worst, in cycles.\nUnseen are the broadcast and random patterns, which no fit has used: their error says how "
-        "well the line predicts.",
+        told(UNITS_LINE),
+        told(
+            "Cycles against wavefronts: conflict-free + slope x (wavefronts - least), with 95 % intervals; residual: "
+            "the worst, in cycles."
+        )
+        + "\n"
+        + told(
+            "Unseen are the broadcast and random patterns, which no fit has used: their error says how well the line "
+            "predicts."
+        ),
         render(FIT_COLUMNS, fits, fmt),
         "Published by others, beside ours:",
         render(published.COLUMNS, beside, fmt),
     ]
     if warnings or skipped:
-        parts.append("\n".join([*warnings, *skipped]))
+        parts.append("\n".join(told(line) for line in [*warnings, *skipped]))
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 

@@ -10,7 +10,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from stats.errors import UserError
+from stats.options import refuse_beside
 
 if TYPE_CHECKING:
     from stats.records import Record
@@ -18,10 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["device_is_here", "named_record", "require_tool"]
 
 
-def named_record(record: Path, out: Path | None) -> Record:
-    """The record that --record names. Raises UserError beside --out, and for a file that is no record."""
-    if out is not None:
-        raise UserError("--out: --record measures nothing, so there is nothing to record; leave one of them out")
+def named_record(ctx: typer.Context, record: Path, *served: str) -> Record:
+    """The record that --record names. Raises UserError for a file that is no record, and beside options that only a
+    measurement can serve: all but the parameters ``served``."""
+    refuse_beside(ctx, "--record", "measures nothing", *served)
     from stats.records import read_record
 
     return read_record(record)

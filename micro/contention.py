@@ -91,15 +91,22 @@ class Arm:
 
     @property
     def base(self) -> Arm | None:
-        """The arm without the copies, or without the instructions, whose cost is asked; None where there is none."""
+        """The arm without the part whose cost is asked, None where there is none.
+
+        Of copies it is the arm with the next fewer of them; ``/c0`` or, where no such arm is, that without a group.
+        """
+        fewer = [arm.copies for arm in ARMS if replace(arm, copies=self.copies) == self and arm.copies is not None]
         if self.copies is not None:
-            return replace(self, copies=None)
+            return replace(self, copies=max((copies for copies in fewer if copies < self.copies), default=None))
         return Arm() if self.with_mma and self.instructions else None
 
     @property
     def added(self) -> int:
         """Instructions that the base lacks; an empty group (its commit and its wait) counts as one."""
-        return self.instructions if self.copies is None else max(1, self.copies)
+        if self.copies is None:
+            return self.instructions
+        base = self.base
+        return max(1, self.copies - ((base.copies or 0) if base else 0))
 
     def static(self) -> dict[str, Any]:
         """What is known of the arm without running it, for the record's header."""

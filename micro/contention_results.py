@@ -1,18 +1,18 @@
 """From a record of ``micro-bench contention`` to its table, and to what one instruction costs beside mma.
 
-The cost of a part is (T with it - T without it) over its instructions, in cycles of a sub-partition, from pairs of
-cells of one block: the interval is over processes. The trap: mma alone differ from nothing by the tensor cores' rate,
-so an arm without mma has a cost only for its copies.
+``cost``, in the table and in JSON: (T of the arm - T of the arm beside it) over the instructions that it has more, in
+cycles of a sub-partition, from pairs of cells of one block; the interval is over processes. The trap: mma alone differ
+from nothing by the tensor cores' rate, so an arm without mma has a cost only for its copies; and the first copy of a
+pass brings void loads and, where no /c0 arm is, commit and wait, so it is told apart from the next.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
-from micro.contention import ARMS, COPIES, REFERENCE, Arm, arm_called
+from micro.contention import ARMS, COPIES, KINDS, REFERENCE, Arm, arm_called
 from micro.device import mma_floor_cycles_per_kstep
 from micro.limits import SUB_PARTITIONS
 from stats.levels import ArmLevels, Level, level_of
@@ -22,19 +22,20 @@ from stats.tables import Column
 
 __all__ = [
     "COLUMNS",
+    "DATA_COLUMNS",
     "PREDICTION_COLUMNS",
     "UNITS_LINES",
     "Costs",
     "contention_rows",
-    "mma_delay_cycles",
+    "costs_beside_mma",
     "prediction_rows",
 ]
 
 _ARM_COLUMNS = [
     Column("arm", "arm", align="left"),
-    Column("instructions", "instr.", "d"),
-    Column("mmas", "mma", "d"),
-    Column("copies", "copies", "d"),
+    Column("instructions", "instr.", "d", min_width=130),  # these three are in the arm's name, too
+    Column("mmas", "mma", "d", min_width=130),
+    Column("copies", "copies", "d", min_width=130),
 ]
 COLUMNS = [
     *_ARM_COLUMNS,
@@ -47,11 +48,13 @@ COLUMNS = [
     Column("low", "low", ".3f", min_width=160),
     Column("high", "high", ".3f", min_width=160),
 ]
+DATA_COLUMNS = [*COLUMNS, Column("cost_cycles", "cost, unrounded")]  # for programs
 UNITS_LINES = [
     "cycles/pass: SM cycles per warp pass (16 warps), 95 % interval, ± rounded up; floor: the larger of the load "
     "port's cycles and, with mma, the mma alone as measured; what cp.async brings is not in it.",
-    "cost: cycles of a sub-partition that one instruction adds to the arm named beside it. The first copy of a pass "
-    "comes with three void loads that the compiler sets before it, and any group with its commit and its wait.",
+    "cost: cycles of a sub-partition that each further instruction adds to the arm named beside it; of /c0 the commit "
+    "and the wait of an empty group, of /c1 the first copy of a pass with the three void loads that the compiler sets "
+    "before it (beyond an arm without /c0: with commit and wait, too), of /c2 and /c4 each copy more.",
 ]
 PREDICTION_COLUMNS = [
     *_ARM_COLUMNS,
@@ -81,7 +84,7 @@ class Costs:
         """SM cycles per warp pass."""
         return self._levels.of(arm, _per_pass)
 
-    def between(self, arm: str, base: str, added: int) -> Level:
+    def _between(self, arm: str, base: str, added: int) -> Level:
         """Sub-partition cycles that each of ``added`` instructions costs: ``arm`` less ``base``, block by block."""
         by_process: dict[int, list[float]] = defaultdict(list)
         for at, cycles in self._cells[arm].items():
@@ -92,28 +95,26 @@ class Costs:
         """The cost of the arm's part, None where it has no base or the record lacks one of the two."""
         if arm.base is None or arm.name not in self or arm.base.name not in self:
             return None
-        return self.between(arm.name, arm.base.name, arm.added)
+        return self._between(arm.name, arm.base.name, arm.added)
 
 
-def mma_delay_cycles(record: Record) -> dict[str, tuple[float, float, float]]:
-    """What one instruction costs beside mma that follow without a gap: (mean, low, high), sub-partition cycles by kind.
+def costs_beside_mma(record: Record) -> dict[str, dict[str, Any]]:
+    """By kind, the row of the table that says what one instruction costs while mma follow each other without a gap.
 
-    Of each kind at its smallest number in a pass; of cp.async the second copy of a pass, since the first comes with
-    void loads. Intervals are 95 % over processes, nan where none can be made; kinds that the record lacks are absent.
+    Of each kind that at its smallest number in a pass, of cp.async that of the second copy. Keys: ``arm``, ``base``,
+    ``cost_cycles``, ``low``, ``high`` (95 % over processes, nan where no interval can be made), of a sub-partition.
+    Kinds that the record lacks are absent.
     """
     costs = Costs(record)
-    found = {kind: level for kind, level in _delays(costs) if level is not None}
-    return {kind: (level.mean, level.low, level.high) for kind, level in found.items()}
-
-
-def _delays(costs: Costs) -> Iterator[tuple[str, Level | None]]:
-    with_mma = [arm for arm in ARMS if arm.with_mma and arm.copies is None and arm.instructions]
-    for kind in dict.fromkeys(arm.kind.name for arm in with_mma):
-        present = [arm for arm in with_mma if arm.kind.name == kind and arm.name in costs]
-        fewest = min(present, key=lambda arm: arm.instructions, default=None)
-        yield kind, costs.of(fewest) if fewest else None
-    one, two = Arm(copies=1).name, Arm(copies=2).name
-    yield COPIES, costs.between(two, one, 1) if one in costs and two in costs else None
+    alone = [arm for arm in ARMS if arm.with_mma and arm.copies is None and arm.instructions and arm.name in costs]
+    chosen = {arm.kind.name: arm for arm in sorted(alone, key=lambda arm: -arm.instructions)}  # the last stays
+    found = {}
+    for kind, arm in [*((kind.name, chosen.get(kind.name)) for kind in KINDS), (COPIES, Arm(copies=2))]:
+        cost = costs.of(arm) if arm else None
+        if arm and arm.base and cost:
+            figures = {"cost_cycles": cost.mean, "low": cost.low, "high": cost.high}
+            found[kind] = {"arm": arm.name, "base": arm.base.name, **figures}
+    return found
 
 
 def contention_rows(record: Record) -> list[dict[str, Any]]:
@@ -137,6 +138,7 @@ def contention_rows(record: Record) -> list[dict[str, Any]]:
                 "floor": floor,
                 "over_percent": 100 * (cycles.mean / floor - 1),
                 "cost": cost.text() if cost else None,
+                "cost_cycles": cost.mean if cost else None,
                 "base": arm.base.name if cost and arm.base else None,
             }
         )

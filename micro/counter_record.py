@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from micro.counter_config import Group
-from stats.errors import UserError
+from stats.errors import UserError, unreadable
 from stats.records import Device
 
 __all__ = [
@@ -139,11 +139,11 @@ def read_counters(path: Path) -> CountersRecord:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    except ValueError:
-        raise UserError(f"{path}: is not JSON") from None
+        raise unreadable(path, error) from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{path}: is not JSON; give the file that counters --out wrote") from None
     if not isinstance(data, dict) or data.get("kind") != "counters":
-        raise UserError(f"{path}: is not a record of a counter run")
+        raise UserError(f"{path}: is not a record of a counter run; give the file that counters --out wrote")
     version = data.get("schema_version")
     if version != SCHEMA_VERSION:
         raise UserError(f"{path}: schema version {version}, this program reads {SCHEMA_VERSION}")

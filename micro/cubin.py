@@ -13,7 +13,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from stats.errors import UserError
+from stats.errors import UserError, unreadable
 
 __all__ = ["Instance", "Resources", "parse_instance", "read_resources"]
 
@@ -60,7 +60,7 @@ def read_resources(cubin: Path) -> dict[str, Resources]:
     try:
         data = cubin.read_bytes()
     except OSError as error:
-        raise UserError(f"{cubin}: cannot be read ({error.strerror})") from None
+        raise unreadable(cubin, error) from None
     if data[:5] != b"\x7fELF\x02" or len(data) < 64 or struct.unpack_from("<H", data, 18)[0] != _EM_CUDA:
         raise UserError(f"{cubin}: not a cubin (no 64-bit CUDA ELF header); compile one with nvcc -cubin")
     try:

@@ -42,11 +42,11 @@ COLUMNS = [
     Column("wavefronts", "wavefr.", "d"),
     Column("latency", "latency"),
     Column("throughput", "cycles/instr."),
-    Column("floor", "floor", ".0f"),
+    Column("floor", "floor", ".0f", min_width=100),
     Column("error_percent", "over %", "+.1f"),
     Column("bytes_per_clk", "B/clk/SM", ".1f"),
-    Column("percent_of_limit", "% of 128", ".1f"),
-    Column("fma_per_clk", "FMA/clk/SM", ".0f"),
+    Column("percent_of_limit", "% of 128", ".1f", min_width=100),
+    Column("fma_per_clk", "FMA/clk/SM", ".0f", min_width=90),
 ]
 FIT_COLUMNS = [
     Column("instruction", "instruction", align="left"),
@@ -194,7 +194,7 @@ def fits_of(points: list[Point]) -> list[Fit]:
 
 
 def _plus_minus(value: float, interval: tuple[float, float]) -> str | None:
-    return None if math.isnan(value) else f"{value:.2f} ±{(interval[1] - interval[0]) / 2:.2f}"
+    return None if math.isnan(value) else f"{value:.2f} ±{math.ceil(50 * (interval[1] - interval[0])) / 100:.2f}"
 
 
 def _worst_pattern(fit: Fit) -> str | None:

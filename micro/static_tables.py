@@ -42,12 +42,12 @@ def _columns(rows: list[dict[str, Any]], labels: list[str]) -> list[Any]:
         Column("loads", "loads", ".4g"),
         Column("kinds", "as", align="left"),
         *(Column(name, name, ".3g") for name in shown),
-        Column("rest", "other", ".3g"),
+        Column("rest", "other", ".3g", min_width=100),
         Column("issue_slots", "issue slots", ".1f"),
         Column("registers", "registers"),
-        Column("spill_instructions", "spills"),
-        Column("shared_bytes", "shared bytes"),
-        Column("resident_blocks", "blocks per SM"),
+        Column("spill_instructions", "spills", min_width=90),
+        Column("shared_bytes", "shared bytes", min_width=110),
+        Column("resident_blocks", "blocks per SM", min_width=100),
     ]
 
 
@@ -178,10 +178,10 @@ def banks_text(variants: list[str], swizzles: tuple[bool, ...], fmt: Format, *, 
         *([Column("fragment", "fragment"), Column("load", "load")] if each else []),
         Column("instructions", "count", "g"),
         Column("wavefronts_each", "wavefronts each"),
-        Column("ideal_each", "ideal each"),
+        Column("ideal_each", "ideal each", min_width=100),
         Column("ways", "conflict ways"),
-        Column("banks", "banks"),
+        Column("banks", "banks", min_width=100),
         Column("wavefronts", "wavefronts", "g"),
-        Column("excess", "excess", "g"),
+        Column("excess", "excess", "g", min_width=100),
     ]
     return render(columns, rows, fmt, title=_BANKS_TITLE)

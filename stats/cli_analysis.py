@@ -17,6 +17,7 @@ from stats.errors import UserError, choice
 
 __all__ = ["register"]
 
+_LEAST_PERCENT = 1e-6  # of a launch of 1 ms it is 10 fs
 METRICS = ("time", "cycles", "both")
 
 
@@ -30,6 +31,8 @@ def _percent(option: str, text: str | None) -> float | None:
         raise UserError(f"{option}: {text!r} is not a percentage; write it like 0.5%") from None
     if not math.isfinite(value) or not 0 < value < 1000:
         raise UserError(f"{option}: is {text}; give a percentage above 0")
+    if value < _LEAST_PERCENT:
+        raise UserError(f"{option}: is {text}; no run resolves that, give {_LEAST_PERCENT:g} or more")
     return value
 
 
@@ -73,6 +76,10 @@ def compare(
         from stats.compare import analyse
 
         result = analyse(read[0], a=a, b=b, metric=which, margin_percent=margin_percent, alpha=alpha)
+        if result.unlike_launches:
+            raise UserError(result.unlike_launches)
+    elif records[0].read_bytes() == records[1].read_bytes():
+        raise UserError(f"{records[0]} and {records[1]}: are the same run; give two runs, or one of them alone")
     else:
         from stats.two_runs import compare_runs
 

@@ -106,14 +106,14 @@ def _listed(source: Source) -> str:
 
 def _tables(found: Sequence[tuple[Source, Table]], fmt: Any) -> str:
     """Several tables as text: one after the other for readers, as rows of one table with their record for programs."""
-    from stats.tables import Column, render
+    from stats.tables import Column, render, wrapped
 
     if fmt in ("table", "md"):
         blocks = []
         for source, made in found:
             stale = f"{source.freshness.line}\n\n" if source.freshness.line else ""
             below = [line for line in (made.note, source.caption) if line]
-            end = "".join(f"{line}{'  ' if fmt == 'md' else ''}\n" for line in below)
+            end = "".join(f"{line}  \n" if fmt == "md" else f"{wrapped(line)}\n" for line in below)
             blocks.append(f"{stale}{render(made.columns, made.rows, fmt, title=made.title)}\n{end}")
         return "\n".join(blocks)
     columns = {column.key: column for _, made in found for column in made.columns}

@@ -30,6 +30,7 @@ from stats.inference import (
     tost_p,
 )
 from stats.intervals import Floats
+from stats.launch_work import unlike_launches
 from stats.prepare import Pair, PairMeans, Prepared, arm_summaries, pair_means, prepare, reference_of
 from stats.records import Record
 from stats.results import Analysis, ArmSummary, ClockConflict, Comparison, Diagnostics
@@ -203,6 +204,8 @@ def _family_of(record: Record, a: str | None, b: str | None) -> tuple[list[Pair]
                 raise UserError(f"{record.name}: has no arm '{arm}'; its arms are {', '.join(record.arm_names)}")
         if chosen[0] == chosen[1]:
             raise UserError(f"--a and --b: both are '{chosen[0]}'; name two arms")
+        if unlike := unlike_launches(record, [chosen]):
+            raise UserError(unlike)
         if chosen[::-1] in family:
             family[family.index(chosen[::-1])] = chosen
         elif chosen not in family:
@@ -212,6 +215,8 @@ def _family_of(record: Record, a: str | None, b: str | None) -> tuple[list[Pair]
         return family, chosen, cautions
     if not family:
         family = [(arm, header.reference) for arm in record.arm_names if arm not in twins]
+        if unlike := unlike_launches(record, family):
+            return [], None, [Caution("unlike_launches", unlike)]
         cautions.append(Caution("no_family", f"{record.name} declares no comparisons: every arm against the reference"))
     return family, None, cautions
 
@@ -228,7 +233,8 @@ def analyse(
 ) -> Analysis:
     """Analyse one record: its declared family, or ``a`` against ``b`` within it; positive effects mean a is slower.
 
-    ``margin_percent`` and ``rule`` default to the header's. Raises UserError for unknown arms or a malformed record.
+    ``margin_percent`` and ``rule`` default to the header's. Raises UserError for unknown arms, for
+    arms whose launches hold different amounts of work, or for a malformed record.
     """
     prepared = prepare(record, rule)
     family, chosen, cautions = _family_of(record, a, b)

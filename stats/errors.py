@@ -5,10 +5,15 @@ Everything else is a defect and keeps its traceback.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
+import io
+import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 __all__ = [
     "EXIT_BAD_INPUT",
@@ -20,6 +25,7 @@ __all__ = [
     "need_out",
     "run_app",
     "run_module",
+    "unreadable",
 ]
 
 EXIT_FAILED = 1
@@ -47,6 +53,13 @@ def choice(option: str, value: str | None, allowed: Iterable[str]) -> Any:
     return value
 
 
+def unreadable(path: Path, error: OSError) -> UserError:
+    """The error to raise for a file that cannot be read; an empty name reads as the folder "."."""
+    if path.is_dir():
+        return UserError(f"{str(path)!r}: is a folder or no name at all; give the name of a file")
+    return UserError(f"{path}: cannot be read ({error.strerror})")
+
+
 def need_out(resume: bool, out: object) -> None:
     """Raises UserError for ``--resume`` without the record that it continues."""
     if resume and out is None:
@@ -68,6 +81,22 @@ def run_module(module: str, prog_name: str) -> None:
     main()
 
 
+def _ready_streams() -> None:
+    """Where a stream is closed (``>&-``) nothing is said; what its encoding lacks is said with ``?``."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # until the process ends
+        elif isinstance(stream, io.TextIOWrapper) and (stream.encoding or "").lower().replace("-", "") != "utf8":
+            stream.reconfigure(errors="replace")
+
+
+def _reader_left() -> NoReturn:
+    """The reader of a pipe left (``... | head``): not an error, and nobody is there to be told."""
+    sys.stderr.close()
+    sys.exit(0)
+
+
 def run_app(app: Callable[..., Any], prog_name: str) -> None:
     """Run a typer application so that every expected failure is one line on stderr and a documented exit status.
 
@@ -79,8 +108,10 @@ def run_app(app: Callable[..., Any], prog_name: str) -> None:
     usage_error: Any = typer.BadParameter.__bases__[0]
     click_exception: Any = usage_error.__bases__[0]
     command = typer.main.get_command(app)  # type: ignore[arg-type]
+    _ready_streams()
     try:
         status = command.main(prog_name=prog_name, standalone_mode=False)
+        sys.stdout.flush()
     except typer.Abort:
         print(f"{prog_name}: interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
@@ -103,9 +134,18 @@ def run_app(app: Callable[..., Any], prog_name: str) -> None:
         print(f"{prog_name}: interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # The reader of a pipe left (`... | head`): not an error, and nobody is there to be told.
-        sys.stderr.close()
-        sys.exit(0)
+        _reader_left()
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # typer and click make an exit status of 1 of it
+            _reader_left()
+        raise
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        with contextlib.suppress(OSError):
+            sys.stdout.close()  # what is still in its buffer has no place, either
+        print(f"{prog_name}: stdout: cannot be written ({error.strerror}); make room", file=sys.stderr)
+        sys.exit(EXIT_BAD_INPUT)
     if status == EXIT_INTERRUPTED:  # what newer versions of typer make of Ctrl+C, without a word
         print(f"{prog_name}: interrupted", file=sys.stderr)
     sys.exit(status if isinstance(status, int) else 0)

@@ -12,9 +12,21 @@ from typing import Annotated, Any
 import typer
 
 from stats import tables
-from stats.errors import choice
+from stats.errors import UserError, choice
 
-__all__ = ["Clocks", "Config", "Device", "Format", "Launches", "Out", "Processes", "Resume", "one_of"]
+__all__ = [
+    "Clocks",
+    "Config",
+    "Device",
+    "Format",
+    "Launches",
+    "Out",
+    "Processes",
+    "Resume",
+    "one_of",
+    "refuse_before_subcommand",
+    "refuse_beside",
+]
 
 
 def one_of(option: str, allowed: Sequence[str], text: str) -> Any:
@@ -32,3 +44,31 @@ Launches = Annotated[int | None, typer.Option("--launches", help="Launches measu
 Out = Annotated[Path | None, typer.Option("--out", metavar="FILE.jsonl", help="Write the raw cells here.")]
 Processes = Annotated[int | None, typer.Option("--processes", help="Fresh processes: the n of every interval.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the record in --out.")]
+
+
+def _typed(ctx: typer.Context) -> dict[str, str]:
+    """The options that stand on the command line, by the name of their parameter."""
+    found = {}
+    for param in ctx.command.params:
+        source = ctx.get_parameter_source(param.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            found[param.name or ""] = param.opts[0]
+    return found
+
+
+def refuse_beside(ctx: typer.Context, option: str, why: str, *served: str) -> None:
+    """Raises UserError for an option that was typed beside ``option`` and is none of the parameters ``served``.
+
+    An option that changes nothing would be taken for one that did.
+    """
+    for name, typed in _typed(ctx).items():
+        if typed != option and name not in served:
+            raise UserError(f"{typed}: {option} {why}, so {typed} would change nothing; leave one of them out")
+
+
+def refuse_before_subcommand(ctx: typer.Context) -> None:
+    """Raises UserError for options that stand before a subcommand, which has its own."""
+    for typed in _typed(ctx).values():
+        raise UserError(
+            f"{typed}: stands before {ctx.invoked_subcommand}, which would not see it; put options after the subcommand"
+        )

@@ -7,6 +7,8 @@ on stderr either way, and stdout stays free for results. rich is imported only w
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from stats.schema import CellRow
@@ -14,7 +16,34 @@ from stats.schema import CellRow
 if TYPE_CHECKING:
     from rich.progress import Progress as RichBar
 
-__all__ = ["Progress", "Silent", "TerminalProgress"]
+__all__ = ["Progress", "Silent", "TerminalProgress", "announced_steps"]
+
+
+@contextmanager
+def announced_steps(total: int, stream: TextIO | None = None) -> Iterator[Callable[[str], None]]:
+    """A function to call at the start of each of ``total`` steps with what it is: a bar on a terminal, else nothing."""
+    stream = stream if stream is not None else sys.stderr
+    if not stream.isatty():
+        yield lambda text: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as RichBar
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with RichBar(*columns, console=Console(file=stream), transient=True) as bar:
+        task = bar.add_task("starting", total=total, completed=-1)  # the first step begins, none is done
+
+        def step(text: str) -> None:
+            bar.update(task, description=text, advance=1)
+
+        yield step
 
 
 class Progress(Protocol):

@@ -18,11 +18,13 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from stats.errors import UserError
+from stats.errors import UserError, unreadable
 from stats.schema import SCHEMA_VERSION, CellRow, Header, ProcessEvent, ProcessRow, Record, SkipRow
 
 __all__ = ["newest_first", "read_record"]
 
+_HEADER_START = '{"kind":"header"'  # as the writer writes it; what starts otherwise is a file of something else
+_REMEDY = "give a .jsonl that a run wrote with --out"
 _POSITIVE = ("time_ns", "sm_cycles", "clock_mhz")  # or null: not measured
 _NAN_FIELDS = ("temperature_c", "power_w", "nvml_clock_mhz", "started_s")
 _COUNTS = ("process", "block", "position", "attempt")
@@ -143,9 +145,9 @@ def _parse_header(path: Path, line: str) -> Header:
     try:
         raw = json.loads(line)
     except (ValueError, RecursionError):
-        raise UserError(f"{path}:1: not JSON; a record starts with its header line") from None
+        raise UserError(f"{path}:1: not JSON, so not a record; {_REMEDY}") from None
     if not isinstance(raw, dict) or raw.get("kind") != "header":
-        raise UserError(f"{path}:1: no header; a record starts with a line of kind 'header'")
+        raise UserError(f"{path}:1: no header, so not a record; {_REMEDY}")
     version = raw.get("schema_version")
     if not isinstance(version, int) or isinstance(version, bool):
         raise UserError(f"{path}:1: schema_version is {version!r}, not a number; is this a record of this suite?")
@@ -169,7 +171,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str, bool]]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+        raise unreadable(path, error) from None
     except ValueError:  # a zero byte, which a mark in a page can hold
         raise UserError(f"{str(path)!r}: cannot be read (no such name can be)") from None
     lines = data.split(b"\n")
@@ -182,7 +184,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str, bool]]:
             text = line.decode("utf-8")
         except UnicodeDecodeError:
             if not unfinished:
-                raise UserError(f"{path}:{number}: not UTF-8 text; is this a record?") from None
+                raise UserError(f"{path}:{number}: not UTF-8 text, so not a record; {_REMEDY}") from None
             text = "\ufffd"
         yield number, text, unfinished
 
@@ -195,9 +197,11 @@ def read_record(path: Path) -> Record:
     lines = _lines(path)
     first = next(lines, None)
     if first is None:
-        raise UserError(f"{path}: empty; a record starts with its header line")
+        raise UserError(f"{path}: empty, so not a record; {_REMEDY}")
     if first[2]:
-        raise UserError(f"{path}:1: the header line is cut off; nothing was recorded, so delete it and run again")
+        if first[1][: len(_HEADER_START)] != _HEADER_START[: len(first[1])]:
+            raise UserError(f"{path}:1: not a record; {_REMEDY}")
+        raise UserError(f"{path}:1: the header line is cut off, so the record holds nothing; run it again")
     record = Record(header=_parse_header(path, first[1]), path=path)
     with _collection_paused():
         for number, text, unfinished in lines:

@@ -145,6 +145,11 @@ class Analysis:
         """Accepted blocks of the record that has the fewest."""
         return min((exclusion.accepted for exclusion in self.exclusions), default=0)
 
+    @property
+    def unlike_launches(self) -> str | None:
+        """Why nothing was compared, where launches of the arms hold unlike amounts of work."""
+        return next((caution.message for caution in self.cautions if caution.code == "unlike_launches"), None)
+
 
 _DERIVED: dict[type, tuple[str, ...]] = {
     Interval: ("percent",),

@@ -21,8 +21,21 @@ from typing import Any, Literal
 __all__ = ["FORMATS", "Column", "Format", "render", "to_json", "wrapped"]
 
 Format = Literal["table", "md", "csv", "json"]
-_PROSE_WIDTH = 64
+_PROSE_WIDTH, _NARROW_PROSE = 64, 16  # characters of a line; the second where the terminal is too narrow
 FORMATS: tuple[Format, ...] = ("table", "md", "csv", "json")
+
+
+def _not_as_zero(value: float, spec: str) -> str:
+    """The number by ``spec``, with up to three digits more where it would read as 0 and is not."""
+    text = format(value, spec)
+    digits = re.fullmatch(r"([+,]*)\.(\d+)f", spec)
+    if digits is None or not value or text.strip("+-0.,"):
+        return text
+    for more in range(1, 4):
+        finer = format(value, f"{digits[1]}.{int(digits[2]) + more}f")
+        if finer.strip("+-0.,"):
+            return finer
+    return format(0.0, spec)
 
 
 @dataclass(frozen=True)
@@ -41,7 +54,7 @@ class Column:
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             return "–"
         if isinstance(value, (int, float)) and not isinstance(value, bool) and self.spec:
-            return format(value, self.spec)
+            return _not_as_zero(value, self.spec)
         return str(value)
 
 
@@ -78,9 +91,31 @@ def _csv(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> str:
     return out.getvalue()
 
 
-def _prose(text: str) -> str:
+def _prose(text: str, width: int = _PROSE_WIDTH) -> str:
     """A text broken into lines of a readable length: a warning in a column must not widen its table without end."""
-    return "\n".join(textwrap.wrap(text, _PROSE_WIDTH)) or text
+    whole = re.sub(" (?=[%±])", "\N{NO-BREAK SPACE}", text)  # a figure stays with its sign
+    lines = textwrap.wrap(whole, width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ") or text
+
+
+def _longest(lines: Sequence[str]) -> int:
+    return max((len(part) for line in lines for part in line.splitlines()), default=0)
+
+
+def _narrower(texts: list[list[str]], excess: int) -> list[list[str]]:
+    """Columns of prose, each the list of its cells, broken into shorter lines: the widest first, by ``excess`` in all.
+
+    None becomes narrower than _NARROW_PROSE, and a word stays whole.
+    """
+    widths = [_longest(column) for column in texts]
+    stuck = [max(_NARROW_PROSE, *(_longest(cell.split()) for cell in column)) for column in texts]
+    while excess > 0:
+        room, widest = max((width, i) if width > stuck[i] else (0, i) for i, width in enumerate(widths))
+        if room == 0:
+            break
+        widths[widest] -= 1
+        excess -= 1
+    return [[_prose(cell, max(1, width)) for cell in column] for column, width in zip(texts, widths, strict=True)]
 
 
 def _terminal_width() -> int:
@@ -129,6 +164,13 @@ def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], titl
     shown = table(narrow=False)
     if Measurement.get(console, unbounded, shown).maximum > console.width:
         shown = table(narrow=True)
+        excess = Measurement.get(console, unbounded, shown).maximum - console.width
+        prose = [i for i, column in enumerate(columns) if column.align == "left" and cells]
+        if excess > 0 and prose:
+            for i, texts in zip(prose, _narrower([[line[i] for line in cells] for i in prose], excess), strict=True):
+                for line, text in zip(cells, texts, strict=True):
+                    line[i] = text
+            shown = table(narrow=True)
         console.width = max(console.width, Measurement.get(console, unbounded, shown).maximum)
     console.print(shown)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

@@ -21,6 +21,7 @@ from stats.exclusion import ExclusionRule
 from stats.grid import Metric
 from stats.inference import holm, infer_unpaired, log_margin, tost_p_unpaired
 from stats.intervals import Floats
+from stats.launch_work import refuse_unlike_work
 from stats.prepare import Pair, Prepared, arm_summaries, bad_figure, pair_means, prepare, reference_of
 from stats.records import Header, Record
 from stats.results import Analysis, ClockConflict, Comparison
@@ -195,6 +196,7 @@ def compare_runs(
     from. Raises UserError naming the field that makes the runs incomparable, or an arm that one of them lacks.
     """
     refuse_unlike(old.header, new.header, same_source=same_source)
+    refuse_unlike_work(old, new)
     before, after = prepare(old, rule), prepare(new, rule)
     shared, missing = _shared(before, after)
     family, chosen = _family(new, shared, a, b)

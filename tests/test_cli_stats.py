@@ -289,3 +289,9 @@ def test_a_cell_is_a_cell(records: Mapping[str, Path]) -> None:
     made, read = make_record(ARMS, within=0.001, between=0.0002), read_record(records["slower"])
     assert isinstance(read.cells[0], CellRow)
     assert analyse(read).comparisons[0].inference == analyse(made).comparisons[0].inference
+
+
+def test_a_half_width_that_nothing_resolves_is_one_line(cli: Cli, records: Mapping[str, Path]) -> None:
+    status, out, err = cli("plan", records["slower"], "--half-width", "1e-300")
+    assert (status, out) == (2, "")
+    assert err == "bench-stats: --half-width: is 1e-300; no run resolves that, give 1e-06 or more\n"

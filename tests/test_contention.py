@@ -13,7 +13,7 @@ from contention_record import COST, cycles_of, make_record
 
 from micro.cli_contention import measured_text, predicted_text
 from micro.contention import ARMS, KINDS, REFERENCE, WARPS, Arm, arm_called, loops_for
-from micro.contention_results import contention_rows, mma_delay_cycles, prediction_rows
+from micro.contention_results import contention_rows, costs_beside_mma, prediction_rows
 from micro.contention_sinks import Expected, Inputs, check_sinks, expected_sinks
 from stats.errors import BenchError, UserError
 from stats.records import Record
@@ -49,9 +49,11 @@ def test_names_say_what_is_in_a_pass_and_are_each_given_once() -> None:
         ("mma", None, 0),
         ("prmt/n48", None, 48),
         ("ldmatrix.x4/n2+mma", "mma", 2),
-        ("cp.async/c2+mma", "mma", 2),
-        ("ld.shared.b32/n24+cp.async/c2+mma", "ld.shared.b32/n24+mma", 2),
+        ("cp.async/c1+mma", "mma", 1),
+        ("cp.async/c4+mma", "cp.async/c2+mma", 2),
+        ("ld.shared.b32/n24+cp.async/c2+mma", "ld.shared.b32/n24+cp.async/c1+mma", 1),
         ("ldmatrix.x4/n6+cp.async/c0", "ldmatrix.x4/n6", 1),
+        ("ldmatrix.x4/n6+cp.async/c1", "ldmatrix.x4/n6+cp.async/c0", 1),
     ],
 )
 def test_what_a_part_costs_is_told_by_the_arm_without_it(name: str, base: str | None, added: int) -> None:
@@ -159,8 +161,11 @@ def test_costs_are_those_put_in() -> None:
     assert row("ldmatrix.x4/n8+mma")["cost"] == "1.20 ±0.01"
     assert row("ldmatrix.x4/n8+mma")["base"] == "mma"
     copies = row("ld.shared.b32/n24+cp.async/c2+mma")
-    assert copies["base"] == "ld.shared.b32/n24+mma"
-    assert copies["cost"].startswith("8.00")  # 4 each and the first one's 2 cycles of the SM over both
+    assert copies["base"] == "ld.shared.b32/n24+cp.async/c1+mma"
+    assert copies["cost"].startswith("4.00")
+    first = row("ld.shared.b32/n24+cp.async/c1+mma")
+    assert first["base"] == "ld.shared.b32/n24+mma"
+    assert first["cost"].startswith("12.00")  # 4, and 2 cycles of the SM that come with the first
     assert row("ld.shared.b32/n24+cp.async/c0")["cost"].startswith("0.00")
 
 
@@ -184,20 +189,27 @@ def test_delays_are_at_the_smallest_number_and_of_the_second_copy() -> None:
         many = found.instructions > {"ld.shared.b32": 2, "prmt": 8}.get(found.kind.name, 99)
         return cycles_of(found) + (5 if many else 0)
 
-    delays = mma_delay_cycles(make_record(steeper_with_more))
-    assert set(delays) == {kind.name for kind in KINDS[1:]} | {"cp.async"}
-    for kind, (mean, low, high) in delays.items():
-        assert mean == pytest.approx(COST[kind], abs=1e-3), kind
-        assert low <= mean <= high
-        assert high - low < 0.2
+    costs = costs_beside_mma(make_record(steeper_with_more))
+    assert set(costs) == {kind.name for kind in KINDS[1:]} | {"cp.async"}
+    for kind, found in costs.items():
+        assert found["cost_cycles"] == pytest.approx(COST[kind], abs=1e-3), kind
+        assert found["low"] <= found["cost_cycles"] <= found["high"]
+        assert found["high"] - found["low"] < 0.2
+
+
+def test_a_cost_beside_mma_is_a_row_of_the_table() -> None:
+    rows = {row["arm"]: row for row in contention_rows(make_record())}
+    for kind, found in costs_beside_mma(make_record()).items():
+        row = rows[found["arm"]]
+        assert (row["base"], row["cost_cycles"]) == (found["base"], found["cost_cycles"]), kind
 
 
 def test_the_interval_of_a_delay_is_over_processes_and_absent_arms_are_left_out() -> None:
-    delays = mma_delay_cycles(make_record(skipped=("cp.async/c1+mma", "prmt/n8+mma"), processes=1))
-    assert "cp.async" not in delays
-    assert delays["prmt"][0] == pytest.approx(COST["prmt"], abs=1e-3)  # at 16, the fewest there are
-    delays = mma_delay_cycles(make_record(skipped=("mma",)))
-    assert set(delays) == {"cp.async"}
+    costs = costs_beside_mma(make_record(skipped=("cp.async/c1+mma", "prmt/n8+mma"), processes=1))
+    assert "cp.async" not in costs
+    assert costs["prmt"]["cost_cycles"] == pytest.approx(COST["prmt"], abs=1e-3)  # at 16, the fewest there are
+    costs = costs_beside_mma(make_record(skipped=("mma",)))
+    assert set(costs) == {"cp.async"}
 
 
 def test_table_holds_every_arm_in_order_and_says_what_was_not_measured() -> None:
@@ -226,7 +238,7 @@ def test_formats_hold_the_same_table() -> None:
     found = json.loads(measured_text(make_record(), "json"))
     assert found["measured"] is True
     assert [line["arm"] for line in found["rows"]] == [line["arm"] for line in rows]
-    assert found["mma_delay_cycles"]["st.shared.b32"]["mean"] == pytest.approx(2.9, abs=1e-3)
+    assert found["costs_beside_mma"]["st.shared.b32"]["cost_cycles"] == pytest.approx(2.9, abs=1e-3)
     table = list(csv.DictReader(io.StringIO(measured_text(make_record(), "csv"))))
     assert [line["cost"] or None for line in table] == [line["cost"] for line in rows]
 

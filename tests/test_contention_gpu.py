@@ -44,7 +44,7 @@ def test_the_command_measures_and_records(tmp_path: Path) -> None:
     found = json.loads(answer.stdout)
     assert found["measured"] is True
     assert {row["arm"] for row in found["rows"]} >= {"mma", COPYING, "prmt/n48"}
-    assert {"ld.shared.b32", "cp.async"} <= set(found["mma_delay_cycles"])
+    assert {"ld.shared.b32", "cp.async"} <= set(found["costs_beside_mma"])
     again = subprocess.run([*command, "--record", str(out)], capture_output=True, text=True, check=False)
     assert json.loads(again.stdout) == found
 

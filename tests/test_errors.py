@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -139,3 +140,45 @@ def test_a_checkout_without_its_packages_says_which_is_missing(package: str, too
     )
     assert (answer.returncode, answer.stdout) == (2, "")
     assert answer.stderr == f"{tool}: typer is not installed; make bench, or pip install -e .\n"
+
+
+SHELL = (
+    "{python} -c 'import sys, typer\nfrom stats.errors import run_app\napp = typer.Typer()\n{command}' {redirection}"
+)
+LONG = 'app.command()(lambda: sys.stdout.write("± a line\\n" * 100000) and None)\nrun_app(app, "tool")'
+
+
+def _shell(redirection: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        SHELL.format(python=sys.executable, command=LONG, redirection=redirection),
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).resolve().parents[1],
+        env={**os.environ, **environment},
+    )
+
+
+def test_a_reader_that_leaves_a_long_output_gets_status_0() -> None:
+    done = _shell("| head -1; exit ${PIPESTATUS[0]}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "± a line\n", "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_behind_stdout_is_one_line() -> None:
+    done = _shell(">/dev/full")
+    assert done.returncode == EXIT_BAD_INPUT
+    assert done.stderr == "tool: stdout: cannot be written (No space left on device); make room\n"
+
+
+def test_a_closed_stdout_is_no_error() -> None:
+    done = _shell(">&-")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_terminal_without_the_sign_gets_another() -> None:
+    done = _shell("", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("? a line\n")

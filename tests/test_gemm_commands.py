@@ -117,6 +117,45 @@ def test_explain_refuses_what_is_not_there(command: Command, tmp_path: Path) -> 
     code, out, err = command("explain", "--record", tmp_path / "absent")
     assert (code, out) == (2, "")
     assert "no such file or folder" in err
+    (tmp_path / "empty").mkdir()
+    for form in (("explain",), ("explain", "claims"), ("explain", "fit")):
+        code, out, err = command(*form, "--record", tmp_path / "empty")
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert f"--record {tmp_path / 'empty'}: holds nothing to explain" in err
+
+
+@needs_records
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def work(_: object) -> list[object]:
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr("gemm.explain.claims.judge", work)
+    folder = tmp_path / "no"
+    code, out, err = command("explain", "claims", "--out", folder / "x.json")
+    assert (code, out) == (2, "")
+    assert err == f"gemm-bench: --out {folder / 'x.json'}: there is no folder {folder}; make it first\n"
+
+
+@needs_records
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("tools", "--record", RESULTS / "tools-h200.json", "--seed", "3"), "--seed"),
+        (("aa", "--record", RESULTS / "aa-h200-0.jsonl", "--pairs", "3"), "--pairs"),
+        (("inject", "--record", RESULTS / "inject-h200.jsonl", "--device", "1"), "--device"),
+        (("counters", "--from", RESULTS / "counters-gemm-h200.json", "--config", "counters"), "--config"),
+        (("--config", "ladder-a", "check"), "--config"),
+        (("explain", "--record", RESULTS, "claims"), "--record"),
+    ],
+)
+def test_an_option_that_would_change_nothing_is_refused(
+    arguments: tuple[object, ...], option: str, command: Command
+) -> None:
+    code, out, err = command(*arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"gemm-bench: {option}: ")
 
 
 @needs_records
@@ -127,7 +166,7 @@ def test_verdicts_that_cannot_be_written_are_one_line(
     ladder = ("--record", next(RESULTS.glob("ladder-a-*.jsonl")))
     code, out, err = command("explain", "claims", *ladder, "--out", tmp_path / "no" / "folder.json")
     assert (code, out) == (2, "")
-    assert err.endswith("folder.json: cannot be written (No such file or directory)\n")
+    assert err.endswith(f"folder.json: there is no folder {tmp_path / 'no'}; make it first\n")
     code, out, err = command("explain", "claims", *ladder, "--format", "json", "--out", tmp_path / "verdicts.json")
     assert (code, err) == (0, "")
     assert json.loads((tmp_path / "verdicts.json").read_text()) == json.loads(out)

@@ -23,6 +23,7 @@ from stats.records import (
     Record,
     RecordWriter,
     SkipRow,
+    check_writable,
     newest_first,
     read_record,
 )
@@ -242,8 +243,6 @@ def test_empty_absent_and_folder(tmp_path: Path) -> None:
         read_record(tmp_path / "empty.jsonl")
     with pytest.raises(UserError, match=r"cannot be read \(No such file"):
         read_record(tmp_path / "absent.jsonl")
-    with pytest.raises(UserError, match="cannot be read"):
-        read_record(tmp_path)
     with pytest.raises(UserError, match=r"'a\\x00b': cannot be read"):
         read_record(Path("a\0b"))
 
@@ -334,3 +333,26 @@ def test_newest_first_passes_over_what_is_no_record(tmp_path: Path) -> None:
     (tmp_path / "e.jsonl").write_text("{}\n")
     (tmp_path / "f.jsonl").mkdir()
     assert [path.stem for path in newest_first(tmp_path, "t")] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b'{"a": 1}', b'{"a": 1}\n', b"hello", b"\x98\xff\x00", b"\x98\n\xff\n", b"", b"[1, 2]"],
+    ids=["json", "json line", "text", "bytes", "lines of bytes", "empty", "list"],
+)
+def test_of_a_file_of_something_else_nobody_is_told_to_delete_it(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"not a record; give a \.jsonl that a run wrote with --out") as told:
+        read_record(path)
+    assert str(told.value).startswith(str(path))
+
+
+@pytest.mark.parametrize("name", ["", ".", "folder"])
+def test_a_folder_or_an_empty_name_is_no_record(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserError, match=f"'{name or '.'}': is a folder or no name at all"):
+        read_record(Path(name))
+    with pytest.raises(UserError, match="is a folder or no name at all"):
+        check_writable(Path(name))

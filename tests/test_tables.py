@@ -38,3 +38,45 @@ def test_a_long_line_is_broken_at_the_terminals_width_with_a_hanging_indent(monk
     assert lines[-1] == "    " + "w" * 50  # a word is never broken: names are copied from here
     assert " ".join(" ".join(lines).split()) == " ".join(line.split())
     assert wrapped("") == ""
+
+
+def test_prose_gives_way_until_the_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = [
+        Column("arm", "arm", align="left"),
+        Column("cycles", "cycles"),
+        Column("why", "why", align="left"),
+        Column("rule", "rule", align="left"),
+    ]
+    why, rule = "the port is the ceiling that binds at 12 % of the time, " * 3, "twice as fast would save 5 % " * 4
+    rows = [{"arm": "A1", "cycles": "57.196 ±0.009", "why": why, "rule": rule}]
+    for width in (60, 80, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines = render(columns, rows, "table").splitlines()
+        assert max(map(len, lines)) <= width
+        assert not any(line.lstrip().startswith("%") for line in lines)  # a figure stays with its sign
+        shown = " ".join(" ".join(lines[2:]).split())
+        assert "57.196 ±0.009" in shown
+        assert shown.count("ceiling") == 3
+        assert shown.count("save") == 4
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "text"),
+    [
+        (-0.003, "+.2f", "-0.003"),
+        (0.04, "+.1f", "+0.04"),
+        (0.0, "+.1f", "+0.0"),
+        (-1e-17, "+.2f", "+0.00"),
+        (1234.4, ",.0f", "1,234"),
+        (12.0, ".3g", "12"),
+    ],
+)
+def test_what_is_not_zero_does_not_read_as_zero(value: float, spec: str, text: str) -> None:
+    assert Column("x", "x", spec).text({"x": value}) == text
+    assert Column("x", "x", spec).text({"x": -value}).lstrip("+-") == text.lstrip("+-")
+
+
+def test_a_column_without_a_text_and_prose_beside_it_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    columns = [Column("told", "told", align="left"), Column("none", "", align="left")]
+    assert max(map(len, render(columns, [{"told": "a word of it " * 9, "none": ""}], "table").splitlines())) <= 30

@@ -47,9 +47,16 @@ class Part:
     counts: bool = True
 
     def text(self) -> str:
-        """``+9.41 ±0.02``, or the bare figure of a simulation."""
-        bare = f"{self.cycles:+.2f}"
-        return bare if math.isnan(self.half_width) else f"{bare} ±{self.half_width:.2f}"
+        """``+9.41 ±0.02``, or the bare figure of a simulation; what is 0 by construction is ``0``.
+
+        More digits where two would show a figure that is not 0 as if it were.
+        """
+        figures = [one for one in (self.cycles, self.half_width) if abs(one) > 1e-9]  # nan is not, either
+        if not figures:
+            return "0"
+        digits = next((digits for digits in range(2, 9) if all(float(f"{one:.{digits}f}") for one in figures)), 9)
+        bare = f"{self.cycles:+.{digits}f}"
+        return bare if math.isnan(self.half_width) else f"{bare} ±{self.half_width:.{digits}f}"
 
 
 @dataclass(frozen=True)

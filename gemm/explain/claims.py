@@ -12,9 +12,10 @@ from typing import Any
 from gemm.explain import claims_gemm, claims_read
 from gemm.explain.evidence import Evidence
 from gemm.explain.finding import ClaimResult
-from stats.tables import Column, to_json
+from stats.progress import announced_steps
+from stats.tables import Column, render, to_json, wrapped
 
-__all__ = ["COLUMNS", "claim_rows", "claims_json", "judge"]
+__all__ = ["COLUMNS", "claim_rows", "claims_json", "claims_text", "judge"]
 
 COLUMNS = [
     Column("number", "#", "d"),
@@ -42,12 +43,27 @@ _JUDGES = (
 
 def judge(evidence: Evidence) -> list[ClaimResult]:
     """A verdict per claim, in the order of their numbers in ``claims_text.CLAIMS``."""
-    return [one(evidence) for one in _JUDGES]
+    results = []
+    with announced_steps(len(_JUDGES)) as step:
+        for number, one in enumerate(_JUDGES, start=1):
+            step(f"claim {number}")
+            results.append(one(evidence))
+    return results
 
 
 def claim_rows(results: list[ClaimResult]) -> list[dict[str, Any]]:
     """One row per claim: verdict here and for A100, the figures, what is right, and the findings behind them."""
     return [result.as_data() for result in results]
+
+
+def claims_text(results: list[ClaimResult]) -> str:
+    """For a terminal: the verdicts as a table, and under it what each rests on, in lines of its width."""
+    rows = claim_rows(results)
+    lines = [render(COLUMNS[:4], rows, "table")]
+    for row in rows:
+        lines.append(wrapped(f"{row['number']}. {row['figure']}", 4))
+        lines += [wrapped(f"    {row['right']}", 0)] if row["right"] else []
+    return "\n".join(lines) + "\n"
 
 
 def claims_json(results: list[ClaimResult], evidence: Evidence) -> str:

@@ -21,7 +21,7 @@ EXPLAINS = 0.90  # share of a time that a ceiling must reach to explain it
 RELIEF_PERCENT, RELIEF_LEAD = 5.0, 1.5  # what a resource twice as fast must save, and how far ahead of the next
 COLUMNS = [
     Column("arm", "arm or pair", align="left"),
-    Column("measured", "measured"),
+    Column("measured", "measured", min_width=100),
     Column("situation", "situation", align="left"),
     Column("rule", "rule", align="left"),
 ]

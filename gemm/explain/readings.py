@@ -60,7 +60,7 @@ def readings(arch: int, evidence: Evidence, *, machine_code: bool = True) -> lis
             mma = evidence.micro_level(variant, Work.MMA, blocks)
             if both and load and mma:
                 name, ceilings = (
-                    f"micro {variant}:load+mma, {blocks} blocks/SM",
+                    f"micro {variant}:load+mma, {blocks} {'block' if blocks == 1 else 'blocks'}/SM",
                     {"tensor": mma.mean, "port": load.mean},
                 )
                 if not machine_code:

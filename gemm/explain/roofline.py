@@ -32,7 +32,7 @@ __all__ = ["COLUMNS", "Ceiling", "Roofline", "issue_ceiling", "roofline", "roofl
 
 WAITING_SHARE = 0.15  # of the GEMM's cycles above the highest ceiling: beyond it waiting binds, not a ceiling
 COLUMNS = [
-    Column("arch", "sm", "d"),
+    Column("arch", "sm", "d", min_width=120),
     Column("kernel", "kernel", align="left"),
     Column("tensor", "tensor", ".2f"),
     Column("port", "port", ".2f"),
@@ -42,8 +42,8 @@ COLUMNS = [
     Column("predicted", "predicted GEMM", ".2f"),
     Column("measured", "measured GEMM"),
     Column("binds", "binds", align="left"),
-    Column("relief", "would save, twice as fast", align="left"),
-    Column("sources", "ceilings from", align="left"),
+    Column("relief", "would save, twice as fast", align="left", min_width=120),
+    Column("sources", "ceilings from", align="left", min_width=140),
 ]
 
 

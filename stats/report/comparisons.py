@@ -84,19 +84,24 @@ def _paired_rows(source: Source, comparisons: tuple[Comparison, ...]) -> list[di
 _PAIRED_COLUMNS = [
     Column("pair", "comparison", align="left"),
     Column("cycles_effect", "SM cycles [95 %]"),
-    Column("cycles_p_text", "p"),
+    Column("cycles_p_text", "p", min_width=110),
     Column("cycles_verdict", "verdict (cycles)", align="left"),
     Column("time_effect", "time [95 %]"),
-    Column("time_p_text", "p"),
+    Column("time_p_text", "p", min_width=110),
     Column("time_verdict", "verdict (time)", align="left"),
-    Column("clocks", "clocks (MHz)"),
+    Column("clocks", "clocks (MHz)", min_width=140),
 ]
 
 
 def comparisons_table(source: Source) -> Table:
-    """The declared family in cycles and in time. Raises NotInRecord for a single arm, BenchError for 0 accepted."""
+    """The declared family in cycles and in time.
+
+    Raises NotInRecord for a single arm and for launches of unlike length, BenchError for 0 accepted.
+    """
     analysis = source.analysis
     if not analysis.comparisons:
+        if analysis.unlike_launches:
+            raise NotInRecord(analysis.unlike_launches)
         arms = ", ".join(source.prepared.grid.arms) or "none"
         raise NotInRecord(f"{source.shown_as}: nothing to compare, its arms with cells are: {arms}; record two or more")
     if analysis.accepted_blocks == 0:

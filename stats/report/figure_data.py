@@ -29,6 +29,8 @@ PANEL_TITLE_CHARACTERS = 20
 def paired(source: Source, metric: Metric) -> Paired:
     """Differences of every declared pair in ``metric``, block by block."""
     analysis = source.analysis
+    if analysis.unlike_launches:
+        raise NotInRecord(analysis.unlike_launches)
     found = [one for one in analysis.comparisons if one.metric == metric]
     if not found:
         raise NotInRecord(f"{source.shown_as}: nothing to compare; record two arms or more")
@@ -109,6 +111,8 @@ def run_trace(source: Source) -> RunTrace:
 
 def time_ladder(source: Source) -> Ladder:
     """Time a launch of every arm: the ladder of a record whose tool has none of its own."""
+    if source.analysis.unlike_launches:
+        raise NotInRecord(source.analysis.unlike_launches)
     arms = [arm for arm in source.prepared.grid.arms if arm != source.header.twin]
     levels = {arm: source.level(arm) for arm in arms}
     largest = max((level.mean for level in levels.values() if math.isfinite(level.mean)), default=math.nan)

@@ -14,7 +14,15 @@ from pathlib import Path
 
 from stats.errors import UserError
 
-__all__ = ["refuse_records", "write_whole"]
+__all__ = ["need_place", "refuse_records", "write_whole"]
+
+
+def need_place(option: str, out: Path) -> None:
+    """Raises UserError, before any work, where the file ``out`` could not be written afterwards."""
+    if not out.parent.is_dir():
+        raise UserError(f"{option} {out}: there is no folder {out.parent}; make it first")
+    if not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise UserError(f"{option} {out}: cannot be written; choose another place")
 
 
 def refuse_records(option: str, out: Path, inputs: Iterable[Path]) -> None:

@@ -62,7 +62,8 @@ def arms_table(source: Source) -> Table:
     ]
     if any(row.get("remark") for row in rows):
         columns.append(Column("remark", "", align="left"))
-    return Table("Arms", columns, rows, "per launch; mean over accepted blocks with 95 % t interval over processes")
+    per = "per launch, and launches are of unlike length" if source.analysis.unlike_launches else "per launch"
+    return Table("Arms", columns, rows, f"{per}; mean over accepted blocks with 95 % t interval over processes")
 
 
 def exclusions_table(source: Source) -> Table:

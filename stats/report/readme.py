@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stats.errors import BenchError, UserError
+from stats.errors import BenchError, UserError, unreadable
 from stats.provenance import PACKAGE_ROOT
 from stats.report.blocks import Made, Pages, make_block
 from stats.report.files import write_whole
@@ -107,9 +107,9 @@ def read_page(path: Path, *, root: Path = PACKAGE_ROOT) -> Page:
     try:
         text = path.read_bytes().decode("utf-8")
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+        raise unreadable(path, error) from None
     except UnicodeDecodeError:
-        raise UserError(f"{path}: not UTF-8 text") from None
+        raise UserError(f"{path}: not UTF-8 text; give a Markdown page") from None
     blocks = [block for block in parse_marks(text, str(path)) if block.kind != "given"]
     pages = Pages(Library(path.parent, root))
     made = []

@@ -1,0 +1,98 @@
+"""Launches that hold unlike amounts of work are not compared: one line says so, and which command compares the work."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from synthetic import changed, make_record
+
+from stats.cli import main
+from stats.compare import analyse
+from stats.errors import UserError
+from stats.launch_work import unlike_launches
+from stats.records import CellRow, Record, RecordWriter
+from stats.two_runs import compare_runs
+
+STEPS = {"long": 400.0, "alike": 100.0, "base": 100.0, "base.twin": 100.0}
+
+
+def record(steps: dict[str, float] = STEPS, **facts: object) -> Record:
+    def with_steps(cell: CellRow) -> CellRow:
+        each = cell.sm_cycles / cell.launches / steps[cell.arm]
+        return replace(cell, values={"cycles_per_pass": each, "cycles_per_pass_lowest_sm": each / 2})
+
+    made = make_record(dict.fromkeys(STEPS, 0.0), comparisons=[], tool="micro-bench contention", **facts)  # type: ignore[arg-type]
+    return changed(made, with_steps)
+
+
+def test_only_a_pair_of_unlike_launches_is_refused() -> None:
+    made = record()
+    assert unlike_launches(made, [("alike", "base")]) is None
+    assert len(analyse(made, a="alike", metric="cycles").comparisons) == 1
+    with pytest.raises(UserError, match=r"long: 400 times cycles_per_pass, base: 100 times"):
+        analyse(made, a="long")
+
+
+def test_without_declared_pairs_nothing_is_compared_but_the_rest_is_analysed() -> None:
+    found = analyse(record())
+    assert found.comparisons == ()
+    assert found.aa
+    assert [c.code for c in found.cautions if "unlike" in c.code] == ["unlike_launches"]
+
+
+def test_two_runs_of_unlike_length_are_refused() -> None:
+    assert compare_runs(record(run_id="1"), record(run_id="2", seed=3)).comparisons
+    with pytest.raises(UserError, match="alike: a launch is 100 times cycles_per_pass in the old record and 50 times"):
+        compare_runs(record(run_id="1"), record({**STEPS, "alike": 50.0}, run_id="2"))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path, made = tmp_path / "made.jsonl", record()
+    with RecordWriter(path, made.header) as writer:
+        for row in made.cells:
+            writer.append(row)
+    return path
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["bench-stats", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return int(stop.value.code or 0)
+
+
+def test_compare_names_the_command_in_one_line(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, "compare", saved) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert f"micro-bench contention --record {saved}" in said.err
+
+
+def test_show_says_it_in_place_of_the_comparisons(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, "show", saved, "--format", "md") == 0
+    out = capsys.readouterr().out
+    assert "long against base" not in out
+    assert "- none: launches are of unlike length" in out
+    assert "per launch, and launches are of unlike length" in out
+
+
+def test_the_same_run_twice_is_one_line(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = saved.with_name("copy.jsonl")
+    copy.write_bytes(saved.read_bytes())
+    assert _run(monkeypatch, "compare", saved, copy) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [
+        f"bench-stats: {saved} and {copy}: are the same run; give two runs, or one of them alone"
+    ]
