@@ -83,6 +83,7 @@ readme: $(INSTALLED) ## rebuild the summaries in results/ and every generated bl
 	$(BIN)/micro-bench banks --variants A1 --swizzle both --figures build/banks > build/banks.txt
 	cp build/banks/banks-A1-B0.svg docs/
 	$(BIN)/gemm-bench explain --format json > build/explain.json && mv build/explain.json results/
+	$(BIN)/gemm-bench explain kernels --format json > build/explain-kernels.json && mv build/explain-kernels.json results/
 	$(BIN)/gemm-bench explain claims --out results/claims.json > build/claims.txt
 	$(BIN)/bench-stats readme README.md
 

@@ -192,10 +192,14 @@ def fit(record: list[Path] = _RECORD, fmt: options.Format = "table") -> None:
 def kernels(record: list[Path] = _RECORD, fmt: options.Format = "table") -> None:
     """Predicted and measured cycles of every GEMM kernel that the records hold; no GPU needed."""
     from gemm.explain.reach import COLUMNS, reach_rows
+    from stats.progress import announced_steps
     from stats.tables import render
 
     evidence = _evidence(record)
-    sys.stdout.write(render(COLUMNS, reach_rows(evidence, _archs(None, evidence)[0]), fmt))
+    held = {arm.name for one in evidence.gemm for arm in one.header.arms}
+    with announced_steps(len(held)) as step:
+        rows = reach_rows(evidence, _archs(None, evidence)[0], step)
+    sys.stdout.write(render(COLUMNS, rows, fmt, extra={"device": evidence.device}))
 
 
 @_app.command()

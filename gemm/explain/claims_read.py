@@ -200,15 +200,15 @@ def claim_6(evidence: Evidence) -> ClaimResult:
 
 
 def _beside_copies(evidence: Evidence) -> str:
-    """Does what cp.async brings pass the loads' port? It does not if both together take less than the port would."""
+    """Does what cp.async brings take the loads' port as loads of its bytes would? Not if both together take less."""
     both, arm = evidence.contention_level(LOADS_AND_COPIES), arm_called(LOADS_AND_COPIES)
     if both is None or arm is None:
         return "; no contention record says whether what cp.async brings takes time of the port"
     loads, brought = arm.port_cycles, (arm.copies or 0) * COPY_BYTES // PORT_BYTES
     outside = both.high < loads + brought
     return (
-        f"; what cp.async brings {'does not pass' if outside else 'may pass'} that port: loads of {loads} cycles of it "
-        f"and copies of {brought} take {both.text('.3f')} together"
+        f"; loads of {loads} cycles of that port and copies of {brought} take {both.text('.3f')} together, "
+        f"{'less' if outside else 'no less'} than if what cp.async brings passed it as loads do"
     )
 
 

@@ -44,8 +44,8 @@ _RIGHT = {
         registers beside them. Without the swizzle the conflict is a cause.""",
     7: """
         For reads, A2, A2L and A3 on A100: yes. A1 already fills the port. What cp.async brings would be 8 more
-        wavefronts per warp k-step by its addresses. Loads and copies side by side say whether it passes the loads' port
-        (on H200 it does not); for A100 that is not known.""",
+        wavefronts per warp k-step by its addresses. Loads and copies side by side say whether it takes as
+        much of the loads' port (on H200 it takes less); for A100 that is not known.""",
     8: """
         The instruction alone (A2 against A2L) and the whole ladder (A1 against A3) are two questions with two answers:
         A1's B side costs a third more port time, which only another binding resource could hide.""",

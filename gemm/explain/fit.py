@@ -74,11 +74,12 @@ def _varied(machine: Machine, name: str, value: float) -> Machine:
 
 
 def _reads(evidence: Evidence, machine: Machine) -> Iterator[float]:
-    """Errors of reads_*, in per cent."""
+    """Errors of reads_*, in per cent, each at the L2 rate of the variant's copies, as predictions have it."""
     for variant in VARIANTS:
         level = evidence.stream_level(f"reads_{variant}", "cycles_per_kstep")
         if level is not None:
-            yield 100 * (predict_reads(variant, machine) / level.mean - 1)
+            rate = machine_for(machine.arch, evidence, variant=variant).l2_bytes_per_clk
+            yield 100 * (predict_reads(variant, replace(machine, l2_bytes_per_clk=rate)) / level.mean - 1)
 
 
 def fit_rows(evidence: Evidence, arch: int) -> list[dict[str, Any]]:

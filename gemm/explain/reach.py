@@ -1,12 +1,13 @@
 """How far does the simulator reach? Every GEMM kernel that the records hold, predicted beside what was measured.
 
-The ladder's four were in view when the order in which warps issue was chosen; other stage counts, schedules, waits,
-epilogues and the layout without swizzle were not. The trap: a model judged by the kernels it was made for looks better
-than it is.
+The ladder's four were in view when the rule by which warps issue was chosen; other stage counts, schedules, waits,
+epilogues and the layout without swizzle are the wider test. The trap: a model judged by the kernels it was made for looks
+better than it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from gemm.explain.evidence import Evidence
@@ -29,9 +30,10 @@ COLUMNS = [
 ]
 
 
-def reach_rows(evidence: Evidence, arch: int) -> list[dict[str, Any]]:
+def reach_rows(evidence: Evidence, arch: int, step: Callable[[str], None]) -> list[dict[str, Any]]:
     """Predicted and measured SM cycles per warp k-step of each recorded kernel, the ladder's first.
 
+    ``step`` is told, before each, which one comes.
     Raises UserError when no record of sm_``arch`` holds a GEMM kernel.
     """
     ladder = [Kernel(variant) for variant in VARIANTS]
@@ -41,6 +43,7 @@ def reach_rows(evidence: Evidence, arch: int) -> list[dict[str, Any]]:
         level = evidence.gemm_level(kernel.name) if evidence.arch == arch else None
         if level is None:
             continue
+        step(kernel.name)
         resident = evidence.resident_blocks(kernel)
         machine = machine_for(arch, evidence, variant=kernel.variant, blocks=resident)
         predicted = predict_gemm(kernel, machine, blocks_per_sm=resident).cycles_per_kstep

@@ -179,8 +179,8 @@ class _Sm:
         """The warp that sub-partition ``s`` issues now, else None and when to look again and why not.
 
         The oldest whose next instruction needs no place in the memory queue; else a place goes to the warp that has
-        issued nothing for longest. Stalls of the GEMM's instructions as ncu samples them speak for such turns: loads
-        wait for a place about equally long wherever they are in the loop, and no warp keeps a barrier waiting.
+        issued nothing for longest. Chosen with the GEMM's measurements in view: contention and copies with reads tell
+        such rules hardly apart, and the one that lets the last warp go on made the GEMM's ldmatrix kernels too fast.
         """
         again, why = NEVER, ""
         in_turn: Warp | None = None
