@@ -1,8 +1,8 @@
 """How far does the simulator reach? Every GEMM kernel that the records hold, predicted beside what was measured.
 
 The ladder's four were in view when the rule by which warps issue was chosen; other stage counts, schedules, waits,
-epilogues and the layout without swizzle are the wider test. The trap: a model judged by the kernels it was made for looks
-better than it is.
+epilogues and the layout without swizzle are the wider test. The trap: a model judged by the kernels that it was made
+for looks better than it is.
 """
 
 from __future__ import annotations
