@@ -56,6 +56,7 @@ def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
         (("--config", "nowhere"), "config 'nowhere': no such name"),
         (("--config", "epilogue", "--dtype", "fp16"), "A1/fp16/staged: not built"),
         (("check", "--broken", "all"), "--broken 'all': choose from"),
+        (("check", "--broken", "last-tile-skipped,swapped-registers"), "swapped-registers': choose from"),
         (("aa", "--record", "nowhere.jsonl"), "nowhere.jsonl: cannot be read"),
         (("inject", "--effects", "a,b"), "--effects 'a,b': write percentages"),
         (("inject", "--effects", "0"), "--effects '0': each must be above 0"),
