@@ -35,10 +35,10 @@ def main() -> None:
     run_app(app, "gemm-bench")
 
 
-def _names(option: str, value: str | None, allowed: tuple[str, ...]) -> list[str]:
-    """A comma-separated choice; all of them when nothing was given."""
+def _names(option: str, value: str | None, allowed: tuple[str, ...]) -> list[str] | None:
+    """A comma-separated choice; None when nothing was given."""
     if value is None:
-        return list(allowed)
+        return None
     names = [part.strip() for part in value.split(",")]
     return list(dict.fromkeys(choice(option, name, allowed) for name in names))
 
@@ -76,6 +76,7 @@ def bench(
     from micro.device import cuda_device_count, driver_trouble, require_gpu
     from stats.config import load_config
 
+    counts = _names("--stages", stages, ("1", "2", "3", "4"))
     changes: dict[str, Any] = {
         "processes": processes,
         "blocks": blocks,
@@ -85,12 +86,10 @@ def bench(
         "clocks": clocks,
         "swizzle": swizzle,
         "shapes": [text for item in shape for text in item.split(",")] or None,
-        "variants": variants if variants is None else _names("--variants", variants, tuple(VARIANTS)),
-        "dtypes": dtype if dtype is None else _names("--dtype", dtype, DTYPES),
-        "stages": stages
-        if stages is None
-        else [int(text) for text in _names("--stages", stages, ("1", "2", "3", "4"))],
-        "load_modes": load_mode if load_mode is None else _names("--load-mode", load_mode, ("cp_async", "ld_global")),
+        "variants": _names("--variants", variants, tuple(VARIANTS)),
+        "dtypes": _names("--dtype", dtype, DTYPES),
+        "stages": counts and [int(count) for count in counts],
+        "load_modes": _names("--load-mode", load_mode, ("cp_async", "ld_global")),
     }
     chosen = with_changes(load_config(config, GemmConfig), {k: v for k, v in changes.items() if v is not None})
     if cuda_device_count() == 0:
@@ -176,9 +175,10 @@ def check(
     from gemm.check import CHECK_SHAPES
     from gemm.variants import DTYPES, every_kernel
 
-    kernels = list(every_kernel(_names("--variants", variants, tuple(VARIANTS)), _names("--dtype", dtype, DTYPES)))
+    chosen_variants = _names("--variants", variants, tuple(VARIANTS)) or tuple(VARIANTS)
+    kernels = list(every_kernel(chosen_variants, _names("--dtype", dtype, DTYPES) or DTYPES))
     shapes = [parse_shape(text) for item in shape for text in item.split(",")] or list(CHECK_SHAPES)
-    flags = [f"-DGEMM_BREAK={_BREAKS[_names('--broken', broken, tuple(_BREAKS))[0]]}"] if broken is not None else []
+    flags = [f"-DGEMM_BREAK={_BREAKS[choice('--broken', broken, _BREAKS)]}"] if broken is not None else []
     need_gpu("checking", device)
     seed = secrets.randbelow(2**31) if seed is None else seed
 

@@ -145,7 +145,7 @@ def claims(
     out: Path = typer.Option(None, "--out", metavar="FILE.json", help="Also write the verdicts here, as data."),
 ) -> None:
     """A verdict per claim under test, from records, machine code and addresses; no GPU needed."""
-    from gemm.explain.claims import COLUMNS, claim_rows, claims_json, claims_text, judge
+    from gemm.explain.claims import COLUMNS, claim_rows, claims_json, claims_on_terminal, judge
     from stats.report.files import need_place, refuse_records
     from stats.tables import render
 
@@ -168,7 +168,7 @@ def claims(
     if fmt == "json":
         sys.stdout.write(claims_json(results, evidence))
     elif fmt == "table":
-        sys.stdout.write(claims_text(results))
+        sys.stdout.write(claims_on_terminal(results))
     else:
         sys.stdout.write(render(COLUMNS, claim_rows(results), fmt))
 
@@ -177,28 +177,20 @@ def claims(
 def fit(record: list[Path] = _RECORD, fmt: options.Format = "table") -> None:
     """Repeat the choices made by fitting, on the contention record and on reads without mma; no GPU, minutes."""
     from gemm.explain.fit import COLUMNS, fit_rows
-    from stats.progress import announced_steps
     from stats.tables import render
 
     evidence = _evidence(record)
-    arch = _archs(None, evidence)[0]
-    with announced_steps(1) as step:
-        step("fitting, for minutes")
-        rows = fit_rows(evidence, arch)
-    sys.stdout.write(render(COLUMNS, rows, fmt))
+    sys.stdout.write(render(COLUMNS, fit_rows(evidence, _archs(None, evidence)[0]), fmt))
 
 
 @_app.command()
 def kernels(record: list[Path] = _RECORD, fmt: options.Format = "table") -> None:
     """Predicted and measured cycles of every GEMM kernel that the records hold; no GPU needed."""
     from gemm.explain.reach import COLUMNS, reach_rows
-    from stats.progress import announced_steps
     from stats.tables import render
 
     evidence = _evidence(record)
-    held = {arm.name for one in evidence.gemm for arm in one.header.arms}
-    with announced_steps(len(held)) as step:
-        rows = reach_rows(evidence, _archs(None, evidence)[0], step)
+    rows = reach_rows(evidence, _archs(None, evidence)[0])
     sys.stdout.write(render(COLUMNS, rows, fmt, extra={"device": evidence.device}))
 
 

@@ -1,32 +1,25 @@
 """From CUDA sources to a shared library that ctypes can call, or to a cubin that can be disassembled.
 
 ``torch.utils.cpp_extension.load(is_python_module=False)`` runs ninja and nvcc; no torch header is compiled. Every
-product lies in a folder named by the hash of its sources, flags, architectures and compilers, so an edited header is
-another product and a finished one is never checked again. The trap: torch waits for ever on the lock file of a killed
-build; here the kernel's own lock (flock, gone with its process) decides who builds, and a lock file without a builder
-is removed.
+product is named by the hash of its sources, flags, architectures and compilers (``build_cache``). The trap: what is
+not in that hash would be taken from an older build, so whatever changes a product has to go into its key.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import fcntl
-import hashlib
 import logging
 import os
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from micro.build_cache import cache_dir, locked, product_key
 from micro.toolchain import Toolkit, find_host_compiler, find_ninja, find_toolkit, require_archs
 from stats.errors import UserError
 from stats.provenance import hash_sources, relative_sources, source_closure
@@ -38,7 +31,6 @@ __all__ = [
     "BuiltLibrary",
     "build_host_library",
     "build_library",
-    "cache_dir",
     "compile_cubin",
     "header_facts",
     "kernel_hash",
@@ -51,7 +43,6 @@ CUDA_DIR = Path(__file__).resolve().parent / "cuda"
 # A file, not a literal, so that a report that imports nothing of this package still sees a flag change.
 FLAGS_FILE = CUDA_DIR.parent / "nvcc_flags.txt"
 NVCC_FLAGS = tuple(FLAGS_FILE.read_text(encoding="utf-8").split())
-_LOCK_WAIT_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -76,23 +67,6 @@ def header_facts(built: BuiltLibrary) -> dict[str, Any]:
     return {"software": software, "source_hash": built.source_hash, "sources": sources, "build_flags": flags}
 
 
-def cache_dir() -> Path:
-    """Where products are kept: ``SMEM_BENCH_CACHE`` or ``smem-bench`` in the user's cache folder.
-
-    Raises UserError when it cannot be made or written.
-    """
-    explicit = os.environ.get("SMEM_BENCH_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    folder = Path(explicit) if explicit else Path(base) / "smem-bench"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise UserError(f"{folder}: build cache cannot be written ({error.strerror}); set SMEM_BENCH_CACHE") from None
-    return folder
-
-
 def kernel_sources(sources: Sequence[Path], include_dirs: Sequence[Path] = (CUDA_DIR,)) -> list[Path]:
     """All files that the hash of a build covers: its sources, their headers, and the file of the flags."""
     return [*source_closure(sources, include_dirs), FLAGS_FILE]
@@ -101,38 +75,6 @@ def kernel_sources(sources: Sequence[Path], include_dirs: Sequence[Path] = (CUDA
 def kernel_hash(sources: Sequence[Path], flags: Sequence[str] = (), include_dirs: Sequence[Path] = (CUDA_DIR,)) -> str:
     """Hash (16 hex digits) of the sources, their headers and the flags; the same on every machine."""
     return hash_sources(kernel_sources(sources, include_dirs), (*NVCC_FLAGS, *flags))
-
-
-def _product_key(*parts: object) -> str:
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's build lock; wait at most ``_LOCK_WAIT_S`` for another builder and say so."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "builder").open("a+") as handle:
-        deadline = time.monotonic() + _LOCK_WAIT_S
-        told = False
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise UserError(
-                        f"{folder}: another process has been building for {_LOCK_WAIT_S:.0f} s; "
-                        "end it or remove the folder"
-                    ) from None
-                if not told:
-                    print(f"waiting for another build in {folder}", file=sys.stderr)
-                    told = True
-                time.sleep(0.1)
-        stale = folder / "lock"
-        if stale.exists():
-            print(f"removing the lock of a killed build in {folder}", file=sys.stderr)
-            stale.unlink()
-        yield
 
 
 def _explain_failure(text: str, toolkit: Toolkit) -> UserError:
@@ -177,7 +119,7 @@ def build_library(
     toolkit = find_toolkit()
     require_archs(toolkit, list(archs))
     source_hash = kernel_hash(sources, flags, include_dirs)
-    key = _product_key(source_hash, sorted(archs), toolkit.version, str(toolkit.root), os.environ.get("NVCC_CCBIN"))
+    key = product_key(source_hash, sorted(archs), toolkit.version, str(toolkit.root), os.environ.get("NVCC_CCBIN"))
     folder = cache_dir() / f"{name}-{key}"
     library = folder / f"{_module_name(folder)}.so"
     complete = folder / "complete"
@@ -195,7 +137,7 @@ def build_library(
 
     if complete.exists() and library.exists():
         return product(cached=True)
-    with _locked(folder):
+    with locked(folder):
         if complete.exists() and library.exists():
             return product(cached=True)
         _compile_with_torch(sources, toolkit, folder, archs, flags, include_dirs)
@@ -282,7 +224,7 @@ def _run_compiler(command: list[str], out: Path, toolkit: Toolkit | None) -> Non
 def build_host_library(name: str, sources: Sequence[Path], include_dirs: Sequence[Path] = (CUDA_DIR,)) -> Path:
     """Compile ``sources[0]`` with the host compiler; the rest are headers. Needs neither CUDA nor torch."""
     compiler = find_host_compiler()
-    out = cache_dir() / f"{name}-{_product_key(kernel_hash(sources, (), include_dirs), str(compiler))}.so"
+    out = cache_dir() / f"{name}-{product_key(kernel_hash(sources, (), include_dirs), str(compiler))}.so"
     if not out.exists():
         includes = [f"-I{path}" for path in include_dirs]
         _run_compiler([str(compiler), "-O2", "-std=c++17", "-shared", "-fPIC", *includes, str(sources[0])], out, None)
@@ -298,7 +240,7 @@ def compile_cubin(
     """
     toolkit = find_toolkit()
     require_archs(toolkit, [arch])
-    key = _product_key(kernel_hash([source], flags, include_dirs), toolkit.version, str(toolkit.root))
+    key = product_key(kernel_hash([source], flags, include_dirs), toolkit.version, str(toolkit.root))
     out = cache_dir() / f"{source.stem}-sm_{arch}-{key}.cubin"
     if not out.exists():
         includes = [f"-I{path}" for path in include_dirs]

@@ -95,18 +95,19 @@ class Arm:
 
         Of copies it is the arm with the next fewer of them; ``/c0`` or, where no such arm is, that without a group.
         """
-        fewer = [arm.copies for arm in ARMS if replace(arm, copies=self.copies) == self and arm.copies is not None]
-        if self.copies is not None:
-            return replace(self, copies=max((copies for copies in fewer if copies < self.copies), default=None))
-        return Arm() if self.with_mma and self.instructions else None
+        if self.copies is None:
+            return Arm() if self.with_mma and self.instructions else None
+        alike = [arm.copies for arm in ARMS if replace(arm, copies=self.copies) == self]
+        fewer = [copies for copies in alike if copies is not None and copies < self.copies]
+        return replace(self, copies=max(fewer, default=None))
 
     @property
     def added(self) -> int:
         """Instructions that the base lacks; an empty group (its commit and its wait) counts as one."""
         if self.copies is None:
             return self.instructions
-        base = self.base
-        return max(1, self.copies - ((base.copies or 0) if base else 0))
+        copies_of_base = self.base.copies if self.base else None
+        return max(1, self.copies - (copies_of_base or 0))
 
     def static(self) -> dict[str, Any]:
         """What is known of the arm without running it, for the record's header."""

@@ -12,7 +12,7 @@ import math
 from collections import defaultdict
 from typing import Any
 
-from micro.contention import ARMS, COPIES, KINDS, REFERENCE, Arm, arm_called
+from micro.contention import ARMS, COPIES, REFERENCE, Arm, arm_called
 from micro.device import mma_floor_cycles_per_kstep
 from micro.limits import SUB_PARTITIONS
 from stats.levels import ArmLevels, Level, level_of
@@ -106,12 +106,16 @@ def costs_beside_mma(record: Record) -> dict[str, dict[str, Any]]:
     Kinds that the record lacks are absent.
     """
     costs = Costs(record)
-    alone = [arm for arm in ARMS if arm.with_mma and arm.copies is None and arm.instructions and arm.name in costs]
-    chosen = {arm.kind.name: arm for arm in sorted(alone, key=lambda arm: -arm.instructions)}  # the last stays
+    chosen: dict[str, Arm] = {}
+    for arm in ARMS:
+        present = arm.with_mma and arm.copies is None and arm.instructions and arm.name in costs
+        if present and (arm.kind.name not in chosen or arm.instructions < chosen[arm.kind.name].instructions):
+            chosen[arm.kind.name] = arm
+    chosen[COPIES] = Arm(copies=2)
     found = {}
-    for kind, arm in [*((kind.name, chosen.get(kind.name)) for kind in KINDS), (COPIES, Arm(copies=2))]:
-        cost = costs.of(arm) if arm else None
-        if arm and arm.base and cost:
+    for kind, arm in chosen.items():
+        cost = costs.of(arm)
+        if arm.base and cost:
             figures = {"cost_cycles": cost.mean, "low": cost.low, "high": cost.high}
             found[kind] = {"arm": arm.name, "base": arm.base.name, **figures}
     return found

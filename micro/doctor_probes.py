@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from micro.build import cache_dir
+from micro.build_cache import cache_dir
 from micro.cuda_driver import CudaDevice, CudaDriver, cuda_driver
 from micro.ncu import find_ncu
 from micro.toolchain import Toolkit, disassembler, find_ninja, find_toolkit

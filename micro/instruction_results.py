@@ -17,7 +17,7 @@ from micro.device import SHARED_BYTES_PER_CLK
 from micro.instruction_fit import WORST_RESIDUAL_PERCENT, Line, Unseen, errors_on_unseen, fit_line
 from micro.patterns import INSTRUCTIONS
 from stats.attempts import final_cells
-from stats.levels import Level, level_of
+from stats.levels import Level, level_of, plus_minus
 from stats.records import Record
 from stats.tables import Column
 
@@ -194,7 +194,7 @@ def fits_of(points: list[Point]) -> list[Fit]:
 
 
 def _plus_minus(value: float, interval: tuple[float, float]) -> str | None:
-    return None if math.isnan(value) else f"{value:.2f} ±{math.ceil(50 * (interval[1] - interval[0])) / 100:.2f}"
+    return None if math.isnan(value) else plus_minus(value, (interval[1] - interval[0]) / 2)
 
 
 def _worst_pattern(fit: Fit) -> str | None:

@@ -150,19 +150,20 @@ def _tile_name(operand: str, variant: Variant) -> str:
 
 def load_figure(variant: Variant, operand: str, load: int, swizzles: Sequence[bool] = (False, True)) -> Figure:
     """Load number ``load`` of the first fragment of operand ``"A"`` or ``"B"``: a panel for each swizzle state."""
-    panels = []
+    shown = {}
     for swizzle in sorted(swizzles):
         loads = kstep_wavefronts(variant, swizzle).loads
-        one = next(x for x in loads if (x.operand, x.fragment, x.load) == (operand, 0, load))
-        pitch = _pitch_bytes(operand, variant)
-        panels.append(Access(one.addresses, one.bytes_per_lane, one.kind, pitch, swizzle))
-    if one.kind is Kind.LDMATRIX:
+        shown[swizzle] = next(x for x in loads if (x.operand, x.fragment, x.load) == (operand, 0, load))
+    pitch = _pitch_bytes(operand, variant)
+    panels = [Access(x.addresses, x.bytes_per_lane, x.kind, pitch, swizzle) for swizzle, x in shown.items()]
+    instruction, kind = next((x.instruction, x.kind) for x in shown.values())  # the swizzle changes neither
+    if kind is Kind.LDMATRIX:
         note = "Box: a 16-byte row of an 8×8 tile, with the lane that gives its address. One tile is served at a time."
     else:
         note = "Number: lane. Lanes in one box read the same 4-byte word and share it."
     return _figure(
         panels,
-        title=f"{variant.name}, {operand} fragment, load {load}: {one.instruction} from {_tile_name(operand, variant)}",
+        title=f"{variant.name}, {operand} fragment, load {load}: {instruction} from {_tile_name(operand, variant)}",
         note=f"{note} A bank serves one word in a wavefront. Colour: row of the tile in memory.",
         phase_name="tile",
     )

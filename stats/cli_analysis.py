@@ -17,7 +17,7 @@ from stats.errors import UserError, choice
 
 __all__ = ["register"]
 
-_LEAST_PERCENT = 1e-6  # of a launch of 1 ms it is 10 fs
+_LEAST_PERCENT = 1e-6  # of a launch of 1 ms it is 10 ps
 METRICS = ("time", "cycles", "both")
 
 

@@ -18,9 +18,23 @@ import numpy as np
 from stats.prepare import accepted_cells
 from stats.records import CellRow, Record
 
-__all__ = ["ArmLevels", "Level", "arm_level", "level_of"]
+__all__ = ["ArmLevels", "Level", "arm_level", "level_of", "plus_minus"]
 
 BATCHES = 10
+
+
+def plus_minus(mean: float, half_width: float, spec: str = ".2f") -> str:
+    """``24.07 ±0.01``; the bare mean where the half width is nan, ``–`` where the mean is.
+
+    The half width is rounded up, so that an interval narrower than the digits shown does not look like none.
+    """
+    if math.isnan(mean):
+        return "–"
+    bare = format(mean, spec)
+    if math.isnan(half_width):
+        return bare
+    unit = 10.0 ** -len(bare.partition(".")[2])
+    return f"{bare} ±{format(math.ceil(half_width / unit) * unit, spec)}"
 
 
 @dataclass(frozen=True)
@@ -40,17 +54,8 @@ class Level:
         return (self.high - self.low) / 2
 
     def text(self, spec: str = ".2f") -> str:
-        """``24.07 ±0.01``; the bare mean where no interval could be made.
-
-        The half width is rounded up, so that an interval narrower than the digits shown does not look like none.
-        """
-        if math.isnan(self.mean):
-            return "–"
-        bare = format(self.mean, spec)
-        if math.isnan(self.half_width):
-            return bare
-        unit = 10.0 ** -len(bare.partition(".")[2])
-        return f"{bare} ±{format(math.ceil(self.half_width / unit) * unit, spec)}"
+        """Mean and half width as ``plus_minus`` writes them."""
+        return plus_minus(self.mean, self.half_width, spec)
 
 
 def level_of(by_process: list[list[float]], confidence: float = 0.95) -> Level:

@@ -68,7 +68,8 @@ def refuse_beside(ctx: typer.Context, option: str, why: str, *served: str) -> No
 
 def refuse_before_subcommand(ctx: typer.Context) -> None:
     """Raises UserError for options that stand before a subcommand, which has its own."""
-    for typed in _typed(ctx).values():
+    typed = next(iter(_typed(ctx).values()), None)
+    if typed is not None:
         raise UserError(
             f"{typed}: stands before {ctx.invoked_subcommand}, which would not see it; put options after the subcommand"
         )

@@ -199,7 +199,7 @@ def read_record(path: Path) -> Record:
     if first is None:
         raise UserError(f"{path}: empty, so not a record; {_REMEDY}")
     if first[2]:
-        if first[1][: len(_HEADER_START)] != _HEADER_START[: len(first[1])]:
+        if not first[1].startswith(_HEADER_START) and not _HEADER_START.startswith(first[1]):
             raise UserError(f"{path}:1: not a record; {_REMEDY}")
         raise UserError(f"{path}:1: the header line is cut off, so the record holds nothing; run it again")
     record = Record(header=_parse_header(path, first[1]), path=path)

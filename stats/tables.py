@@ -165,8 +165,8 @@ def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], titl
     if Measurement.get(console, unbounded, shown).maximum > console.width:
         shown = table(narrow=True)
         excess = Measurement.get(console, unbounded, shown).maximum - console.width
-        prose = [i for i, column in enumerate(columns) if column.align == "left" and cells]
-        if excess > 0 and prose:
+        prose = [i for i, column in enumerate(columns) if column.align == "left"]
+        if excess > 0 and prose and cells:
             for i, texts in zip(prose, _narrower([[line[i] for line in cells] for i in prose], excess), strict=True):
                 for line, text in zip(cells, texts, strict=True):
                     line[i] = text

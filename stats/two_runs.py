@@ -193,7 +193,8 @@ def compare_runs(
     """Compare each arm of ``new`` with itself in ``old``; above 0 % the new run takes longer.
 
     ``a`` picks one arm; ``a`` with ``b`` compares the ratio a/b between the runs, which what both runs share cancels
-    from. Raises UserError naming the field that makes the runs incomparable, or an arm that one of them lacks.
+    from. Raises UserError naming the field that makes the runs incomparable, an arm whose launches are of unlike
+    length, or an arm that one of them lacks.
     """
     refuse_unlike(old.header, new.header, same_source=same_source)
     refuse_unlike_work(old, new)

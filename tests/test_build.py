@@ -19,12 +19,12 @@ from micro.build import (
     _explain_failure,
     build_host_library,
     build_library,
-    cache_dir,
     compile_cubin,
     kernel_hash,
     load_copy,
     load_library,
 )
+from micro.build_cache import cache_dir
 from micro.library import SOURCE, MicroLibrary
 from micro.toolchain import Toolkit
 from micro.variants import VARIANTS

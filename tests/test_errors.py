@@ -145,12 +145,14 @@ def test_a_checkout_without_its_packages_says_which_is_missing(package: str, too
 SHELL = (
     "{python} -c 'import sys, typer\nfrom stats.errors import run_app\napp = typer.Typer()\n{command}' {redirection}"
 )
-LONG = 'app.command()(lambda: sys.stdout.write("± a line\\n" * 100000) and None)\nrun_app(app, "tool")'
+APP = 'app.command()(lambda: sys.stdout.write("± a line\\n" * {lines}) and None)\nrun_app(app, "tool")'
 
 
-def _shell(redirection: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def _shell(redirection: str, lines: int = 100_000, **environment: str) -> subprocess.CompletedProcess[str]:
+    # Unbuffered, Python drops what a pipe does not take at once and sees no reader leave: no test of anything.
+    environment = {"PYTHONUNBUFFERED": "", **environment}
     return subprocess.run(
-        SHELL.format(python=sys.executable, command=LONG, redirection=redirection),
+        SHELL.format(python=sys.executable, command=APP.format(lines=lines), redirection=redirection),
         shell=True,
         executable="/bin/bash",
         capture_output=True,
@@ -167,8 +169,9 @@ def test_a_reader_that_leaves_a_long_output_gets_status_0() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-def test_a_full_disk_behind_stdout_is_one_line() -> None:
-    done = _shell(">/dev/full")
+@pytest.mark.parametrize("lines", [1, 100_000], ids=["within the buffer", "above it"])
+def test_a_full_disk_behind_stdout_is_one_line(lines: int) -> None:
+    done = _shell(">/dev/full", lines)
     assert done.returncode == EXIT_BAD_INPUT
     assert done.stderr == "tool: stdout: cannot be written (No space left on device); make room\n"
 

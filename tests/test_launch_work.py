@@ -14,6 +14,9 @@ from stats.compare import analyse
 from stats.errors import UserError
 from stats.launch_work import unlike_launches
 from stats.records import CellRow, Record, RecordWriter
+from stats.report.figure_data import build_figure
+from stats.report.model import NotInRecord
+from stats.report.source import Source
 from stats.two_runs import compare_runs
 
 STEPS = {"long": 400.0, "alike": 100.0, "base": 100.0, "base.twin": 100.0}
@@ -41,6 +44,13 @@ def test_without_declared_pairs_nothing_is_compared_but_the_rest_is_analysed() -
     assert found.comparisons == ()
     assert found.aa
     assert [c.code for c in found.cautions if "unlike" in c.code] == ["unlike_launches"]
+
+
+@pytest.mark.parametrize("figure", ["ladder", "paired", "paired-time"])
+def test_no_figure_is_drawn_of_launches_of_unlike_length(figure: str) -> None:
+    with pytest.raises(NotInRecord, match="launches are of unlike length"):
+        build_figure(Source(record()), figure)
+    assert build_figure(Source(record(dict.fromkeys(STEPS, 100.0))), figure)
 
 
 def test_two_runs_of_unlike_length_are_refused() -> None:

@@ -21,8 +21,9 @@ from types import SimpleNamespace
 import pytest
 from doctor_stand_ins import program
 
-from micro import build, cells, toolchain
-from micro.build import CUDA_DIR, BuiltLibrary, build_library, cache_dir, compile_cubin, load_copy, load_library
+from micro import build_cache, cells, toolchain
+from micro.build import CUDA_DIR, BuiltLibrary, build_library, compile_cubin, load_copy, load_library
+from micro.build_cache import cache_dir, locked
 from micro.cuda_errors import cuda_failure
 from micro.library import MicroLibrary
 from micro.toolchain import find_host_compiler, find_toolkit
@@ -170,22 +171,22 @@ def test_a_builder_that_never_ends_is_waited_for_a_bounded_time(
 ) -> None:
     folder = tmp_path / "micro-0"
     folder.mkdir()
-    monkeypatch.setattr(build, "_LOCK_WAIT_S", 0.3)
+    monkeypatch.setattr(build_cache, "_LOCK_WAIT_S", 0.3)
     with (folder / "builder").open("a+") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(UserError, match=r"another process has been building for 0 s"), build._locked(folder):
+        with pytest.raises(UserError, match=r"another process has been building for 0 s"), locked(folder):
             raise AssertionError("two builders at once")
     assert f"waiting for another build in {folder}" in capsys.readouterr().err
-    with build._locked(folder):  # and once the other has ended, at once
+    with locked(folder):  # and once the other has ended, at once
         pass
 
 
 def test_a_killed_builders_lock_goes_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "micro-0"
     text = (
-        "import sys, time; from pathlib import Path; from micro.build import _locked\n"
+        "import sys, time; from pathlib import Path; from micro.build_cache import locked\n"
         "folder = Path(sys.argv[1])\n"
-        "with _locked(folder):\n"
+        "with locked(folder):\n"
         "    (folder / 'lock').touch()\n"
         "    print('building', flush=True)\n"
         "    time.sleep(600)\n"
@@ -197,7 +198,7 @@ def test_a_killed_builders_lock_goes_with_it(tmp_path: Path, capsys: pytest.Capt
     assert builder.stdout.readline() == b"building\n"
     builder.kill()
     builder.communicate()
-    with build._locked(folder):
+    with locked(folder):
         assert not (folder / "lock").exists()
     assert f"removing the lock of a killed build in {folder}" in capsys.readouterr().err
 

@@ -15,7 +15,7 @@ from gemm.explain.finding import ClaimResult
 from stats.progress import announced_steps
 from stats.tables import Column, render, to_json, wrapped
 
-__all__ = ["COLUMNS", "claim_rows", "claims_json", "claims_text", "judge"]
+__all__ = ["COLUMNS", "claim_rows", "claims_json", "claims_on_terminal", "judge"]
 
 COLUMNS = [
     Column("number", "#", "d"),
@@ -56,13 +56,14 @@ def claim_rows(results: list[ClaimResult]) -> list[dict[str, Any]]:
     return [result.as_data() for result in results]
 
 
-def claims_text(results: list[ClaimResult]) -> str:
-    """For a terminal: the verdicts as a table, and under it what each rests on, in lines of its width."""
+def claims_on_terminal(results: list[ClaimResult]) -> str:
+    """The verdicts as a table, and under it what each rests on and what is right, in lines of the terminal's width."""
     rows = claim_rows(results)
     lines = [render(COLUMNS[:4], rows, "table")]
     for row in rows:
         lines.append(wrapped(f"{row['number']}. {row['figure']}", 4))
-        lines += [wrapped(f"    {row['right']}", 0)] if row["right"] else []
+        if row["right"]:
+            lines.append(wrapped(f"    {row['right']}", 0))
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Which queue depths and operand times reproduce what contention costs? The few parameters that are chosen by fitting.
+"""Which values of the parameters that nobody publishes fit the records best? The few of the simulator that are fitted.
 
 What nobody publishes is chosen by the errors over two records without a GEMM in them: contention (mma beside other
 instructions, 44 arms) and the stream run's reads_* (the GEMM's copies and reads, nothing multiplied). One parameter is
@@ -23,6 +23,7 @@ from gemm.explain.simulate import simulate
 from micro.contention import ARMS, WARPS
 from micro.variants import VARIANTS
 from stats.errors import UserError
+from stats.progress import announced_steps
 from stats.tables import Column
 
 __all__ = ["COLUMNS", "contention_rows", "fit_rows"]
@@ -68,6 +69,7 @@ def contention_rows(evidence: Evidence, machine: Machine) -> list[dict[str, Any]
 
 
 def _varied(machine: Machine, name: str, value: float) -> Machine:
+    """The machine with one parameter changed: a field, or with a dot a kind of instruction within one."""
     part, _, kind = name.partition(".")
     changed: Any = replace(getattr(machine, part), **{kind: value}) if kind else value
     return replace(machine, **{part: changed})
@@ -92,8 +94,10 @@ def fit_rows(evidence: Evidence, arch: int) -> list[dict[str, Any]]:
     if missing or evidence.arch != arch:
         raise UserError(f"fit: needs a contention record and a stream record with reads_* of sm_{arch}; record them")
     rows = []
-    for name, values in _VARIED.items():
-        for value in values:
+    candidates = [(name, value) for name, values in _VARIED.items() for value in values]
+    with announced_steps(len(candidates)) as step:
+        for name, value in candidates:
+            step(f"{name} = {value:g}")
             machine = _varied(chosen, name, value)
             arms = contention_rows(evidence, machine)
             worst = max(arms, key=lambda row: abs(row["error_percent"]))

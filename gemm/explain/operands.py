@@ -12,12 +12,12 @@ from gemm.explain.machine import Machine
 from gemm.explain.program import Op
 from micro.limits import SUB_PARTITIONS
 
-__all__ = ["Operands", "reads_of"]
+__all__ = ["Operands"]
 
 _ADDRESSES = 32  # of a load whose every lane gives one, which is one read
 
 
-def reads_of(op: Op, machine: Machine) -> float:
+def _reads_of(op: Op, machine: Machine) -> float:
     """Reads, a cycle each, of one memory instruction: a load of fewer addresses makes a part of one."""
     reads = machine.operand_reads.of(op.kind)
     return reads * op.addresses / _ADDRESSES if op.kind == "load" else reads
@@ -52,11 +52,11 @@ class Operands:
 
     def last_read_is_next(self, smsp: int, op: Op) -> bool:
         """The head of the memory queue leaves it with its next read."""
-        return self.made[smsp] + 1 >= reads_of(op, self.m)
+        return self.made[smsp] + 1 >= _reads_of(op, self.m)
 
     def read(self, smsp: int, op: Op, now: float) -> bool:
         """The head of the memory queue reads one operand; True when that was its last."""
-        self._delay(smsp, min(reads_of(op, self.m) - self.made[smsp], 1.0), now)
+        self._delay(smsp, min(_reads_of(op, self.m) - self.made[smsp], 1.0), now)
         self.memory_free[smsp] = max(self.memory_free[smsp], now + 1)
         last = self.last_read_is_next(smsp, op)
         self.made[smsp] = 0 if last else self.made[smsp] + 1

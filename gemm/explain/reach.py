@@ -7,7 +7,6 @@ for looks better than it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from gemm.explain.evidence import Evidence
@@ -16,6 +15,7 @@ from gemm.explain.predict import predict_gemm
 from gemm.variants import Kernel, every_kernel
 from micro.variants import VARIANTS
 from stats.errors import UserError
+from stats.progress import announced_steps
 from stats.tables import Column
 
 __all__ = ["COLUMNS", "reach_rows"]
@@ -24,42 +24,41 @@ COLUMNS = [
     Column("arm", "arm", align="left"),
     Column("ladder", "of the ladder", align="left"),
     Column("blocks", "blocks/SM", "d"),
-    Column("predicted", "predicted", ".2f"),
-    Column("measured", "measured"),
+    Column("predicted", "predicted, SM cycles per warp k-step", ".2f"),
+    Column("measured", "measured, likewise"),
     Column("error_percent", "error %", "+.1f"),
 ]
 
 
-def reach_rows(evidence: Evidence, arch: int, step: Callable[[str], None]) -> list[dict[str, Any]]:
+def reach_rows(evidence: Evidence, arch: int) -> list[dict[str, Any]]:
     """Predicted and measured SM cycles per warp k-step of each recorded kernel, the ladder's first.
 
-    ``step`` is told, before each, which one comes.
     Raises UserError when no record of sm_``arch`` holds a GEMM kernel.
     """
     ladder = [Kernel(variant) for variant in VARIANTS]
     kernels = [*ladder, *(kernel for kernel in every_kernel() if kernel not in ladder)]
-    rows = []
-    for kernel in kernels:
-        level = evidence.gemm_level(kernel.name) if evidence.arch == arch else None
-        if level is None:
-            continue
-        step(kernel.name)
-        resident = evidence.resident_blocks(kernel)
-        machine = machine_for(arch, evidence, variant=kernel.variant, blocks=resident)
-        predicted = predict_gemm(kernel, machine, blocks_per_sm=resident).cycles_per_kstep
-        rows.append(
-            {
-                "arm": kernel.name,
-                "ladder": "yes" if kernel in ladder else "no",
-                "blocks": resident,
-                "predicted": predicted,
-                "measured": level.text(".3f"),
-                "measured_mean": level.mean,
-                "error_percent": 100 * (predicted / level.mean - 1),
-            }
-        )
-    if not rows:
+    levels = {kernel: evidence.gemm_level(kernel.name) for kernel in kernels if evidence.arch == arch}
+    held = [(kernel, level) for kernel, level in levels.items() if level is not None]
+    if not held:
         raise UserError(
             f"kernels: no record of a GEMM on sm_{arch}; record one with gemm-bench or give it with --record"
         )
+    rows = []
+    with announced_steps(len(held)) as step:
+        for kernel, level in held:
+            step(kernel.name)
+            resident = evidence.resident_blocks(kernel)
+            machine = machine_for(arch, evidence, variant=kernel.variant, blocks=resident)
+            predicted = predict_gemm(kernel, machine, blocks_per_sm=resident).cycles_per_kstep
+            rows.append(
+                {
+                    "arm": kernel.name,
+                    "ladder": "yes" if kernel in ladder else "no",
+                    "blocks": resident,
+                    "predicted": predicted,
+                    "measured": level.text(".3f"),
+                    "measured_mean": level.mean,
+                    "error_percent": 100 * (predicted / level.mean - 1),
+                }
+            )
     return rows

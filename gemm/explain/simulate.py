@@ -179,8 +179,8 @@ class _Sm:
         """The warp that sub-partition ``s`` issues now, else None and when to look again and why not.
 
         The oldest whose next instruction needs no place in the memory queue; else a place goes to the warp that has
-        issued nothing for longest. Chosen with the GEMM's measurements in view: contention and copies with reads tell
-        such rules hardly apart, and the one that lets the last warp go on made the GEMM's ldmatrix kernels too fast.
+        issued nothing for longest. Chosen with the GEMM's measurements in view: contention and copies with reads hardly
+        tell such rules apart, and the one that lets the last warp go on made the GEMM's ldmatrix kernels too fast.
         """
         again, why = NEVER, ""
         in_turn: Warp | None = None

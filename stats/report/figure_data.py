@@ -27,7 +27,10 @@ PANEL_TITLE_CHARACTERS = 20
 
 
 def paired(source: Source, metric: Metric) -> Paired:
-    """Differences of every declared pair in ``metric``, block by block."""
+    """Differences of every declared pair in ``metric``, block by block.
+
+    Raises NotInRecord for a single arm and for launches of unlike length, BenchError for 0 accepted.
+    """
     analysis = source.analysis
     if analysis.unlike_launches:
         raise NotInRecord(analysis.unlike_launches)
@@ -110,7 +113,10 @@ def run_trace(source: Source) -> RunTrace:
 
 
 def time_ladder(source: Source) -> Ladder:
-    """Time a launch of every arm: the ladder of a record whose tool has none of its own."""
+    """Time a launch of every arm: the ladder of a record whose tool has none of its own.
+
+    Raises NotInRecord for launches of unlike length and for a record without a time.
+    """
     if source.analysis.unlike_launches:
         raise NotInRecord(source.analysis.unlike_launches)
     arms = [arm for arm in source.prepared.grid.arms if arm != source.header.twin]
