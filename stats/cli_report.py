@@ -51,6 +51,15 @@ def _say(line: str) -> None:
     print(f"bench-stats: {line}", file=sys.stderr)
 
 
+def _need_accepted(sources: Sequence[Source]) -> None:
+    """Raise BenchError for a record of which no block was accepted, so that what was printed holds no figure."""
+    from stats.report.comparisons import zero_accepted
+
+    for source in sources:
+        if source.prepared.exclusion.accepted == 0:
+            raise BenchError(zero_accepted(source))
+
+
 def _deliver(text: str, out: Path | None) -> None:
     if out is None:
         sys.stdout.write(text)
@@ -86,6 +95,7 @@ def table(
             made = dataclasses.replace(made, columns=columns_of(columns, made.rows, made.columns))
         found.append((source, made))
     sys.stdout.write(_tables(found, fmt))
+    _need_accepted(sources)
 
 
 def _listed(source: Source) -> str:
@@ -172,6 +182,7 @@ def readme(
 ) -> None:
     """Rebuild the generated blocks and figures of a page from its records, or check them."""
     from stats.report.readme import read_page
+    from stats.report.untraced import breaks_paragraph
     from stats.report.untraced import untraced as find_untraced
 
     for option, given in (("--strict", strict), ("--untraced", untraced)):
@@ -195,11 +206,14 @@ def readme(
     loose = find_untraced(read.text, str(page)) if untraced else []
     for one in loose:
         sys.stdout.write(f"{page}:{one.line}: {one.text!r} stands outside every mark: bench:value or bench:given\n")
+    broken = breaks_paragraph(read.text) if check else []
+    for line in broken:
+        sys.stdout.write(f"{page}:{line}: a mark opens the line and ends the paragraph; put a word before it\n")
     stale = sum(finding.stale is not None for finding in findings)
     differs = sum(finding.differs for finding in findings)
     if check:
         sys.stdout.write(f"{page}: {len(findings)} blocks, {differs} differ, {stale} stale\n")
-        if failed or loose:
+        if failed or loose or broken:
             raise typer.Exit(1)
 
 
@@ -208,15 +222,12 @@ def show(
     fmt: str = typer.Option("table", "--format", metavar="table|md|json", help="Form of the page."),
 ) -> None:
     """Print what a reviewer would ask of a record: device, clocks, exclusions, A/A, warnings."""
-    from stats.report.comparisons import zero_accepted
     from stats.report.show import shown
 
     form = choice("--format", fmt, ("table", "md", "json"))
     sources = _sources(records)
     sys.stdout.write("\n".join(shown(source, form) for source in sources))
-    for source in sources:
-        if source.prepared.exclusion.accepted == 0:
-            raise BenchError(zero_accepted(source))
+    _need_accepted(sources)
 
 
 def export(

@@ -85,7 +85,8 @@ PORT, TENSOR = Reading(Situation.PORT, "port rule"), Reading(Situation.TENSOR, "
         ((0.1, -0.1, 0.3), TENSOR, TENSOR, Situation.TENSOR),  # hidden
         ((0.1, -0.1, 0.3), PORT, TENSOR, Situation.NOT_RESOLVED),
         ((9.0, 8.0, 10.0), PORT, TENSOR, Situation.PORT),  # what binds the slower arm, a
-        ((-9.0, -10.0, -8.0), PORT, TENSOR, Situation.TENSOR),  # the slower arm is b
+        ((-9.0, -10.0, -8.0), TENSOR, PORT, Situation.PORT),  # the slower arm is b
+        ((-9.0, -10.0, -8.0), PORT, TENSOR, Situation.NOT_RESOLVED),  # what shows is not hidden
         ((1.0, -1.0, 3.0), PORT, PORT, Situation.NOT_RESOLVED),
         (None, PORT, PORT, Situation.NOT_RESOLVED),
     ],
@@ -103,7 +104,8 @@ def test_a_record_is_read_from_end_to_end() -> None:
     )
     read = {name: reading.situation for name, _, reading in readings(90, found)}
     assert read["micro A3:load+mma, 2 blocks/SM"] is Situation.TENSOR
-    assert read["gemm A1"] is read["gemm A1 against A3"]  # the slower arm's
+    assert read["gemm A1"] is Situation.TENSOR
+    assert read["gemm A1 against A3"] is Situation.NOT_RESOLVED  # it shows, so it is not hidden
     assert read["gemm A3"] is Situation.TENSOR
     assert readings(80, found) == []
 

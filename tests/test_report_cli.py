@@ -222,6 +222,9 @@ def test_nothing_accepted_prints_reasons_and_no_nan(run: Run) -> None:
         assert "0 accepted of 8 whole blocks" in out
         assert "nan" not in out.replace("nanosecond", "").lower().split()
     assert run("table", "none.jsonl", "--query", "comparisons")[0] == 1
+    status, out, err = run("table", "none.jsonl")
+    assert (status, err) == (1, "bench-stats: none.jsonl: 0 accepted of 8 whole blocks (HwSlowdown: 8)\n")
+    assert "GEMM" in out
     assert run("report", "none.jsonl", "--html", "none.html")[0] == 0
     assert "0 accepted of 8 whole blocks" in Path("none.html").read_text()
 
@@ -295,3 +298,13 @@ def test_lines_of_prose_keep_to_the_terminal(run: Run, monkeypatch: pytest.Monke
     _, markdown, _ = run(command, "results/gemm.jsonl", "--format", "md")
     monkeypatch.setenv("COLUMNS", "160")
     assert run(command, "results/gemm.jsonl", "--format", "md")[1] == markdown
+
+
+def test_a_mark_that_opens_a_line_of_a_paragraph_fails_the_check(run: Run) -> None:
+    mark = '<!-- bench:given source="the config" -->7<!-- /bench:given -->'
+    Path("page.md").write_text(f"{mark} alone\n\nIt takes\n   {mark} of them.\n\n```\nIt takes\n{mark}\n```\n")
+    status, out, _ = run("readme", "page.md", "--check")
+    assert status == 1
+    assert out.splitlines()[0] == "page.md:4: a mark opens the line and ends the paragraph; put a word before it"
+    Path("page.md").write_text(f"It takes {mark}\nof them.\n")
+    assert run("readme", "page.md", "--check")[0] == 0

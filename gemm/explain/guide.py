@@ -87,7 +87,8 @@ def read_pair(effect: tuple[float, float, float] | None, a: Reading, b: Reading,
     """The situation of a comparison from its effect (a against b: per cent, low, high) and the readings of its arms.
 
     An effect inside the margin is hidden by, or bound by, what binds both arms; an effect on one side of zero belongs
-    to what binds the slower arm; anything else is not resolved.
+    to what binds the slower arm, unless that is the tensor cores: they have the same mma to do in both arms, and what
+    shows is not hidden. Anything else is not resolved.
     """
     if effect is None:
         return Reading(Situation.NOT_RESOLVED, "no interval for this comparison")
@@ -99,6 +100,9 @@ def read_pair(effect: tuple[float, float, float] | None, a: Reading, b: Reading,
         return Reading(Situation.NOT_RESOLVED, f"{said} lies inside {margin}, but different things bind the arms")
     if low > 0 or high < 0:
         slower = a if mean > 0 else b
+        if slower.situation is Situation.TENSOR:
+            said = f"{said} shows, so nothing hides it, and both arms have the same mma"
+            return Reading(Situation.NOT_RESOLVED, f"{said}; the slower arm: {slower.rule}")
         return Reading(slower.situation, f"{said}; the slower arm: {slower.rule}")
     return Reading(Situation.NOT_RESOLVED, f"{said} straddles zero and leaves {margin}: more processes needed")
 

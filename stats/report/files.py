@@ -44,13 +44,17 @@ def refuse_records(option: str, out: Path, inputs: Iterable[Path]) -> None:
 def write_whole(path: Path, content: bytes) -> bool:
     """Put ``content`` into ``path`` by rename; False (and an untouched file) when that is what it already holds.
 
-    Folders are made. Raises UserError when it cannot be written; what was there before then stays.
+    Folders are made. A pipe or a device is written to: a rename would put a file in the place of /dev/null. Raises
+    UserError when it cannot be written; what was there before then stays.
     """
     target = path.resolve()
     temporary: str | None = None
     try:
         if target.is_file() and target.read_bytes() == content:
             return False
+        if target.exists() and not target.is_file() and not target.is_dir():
+            target.write_bytes(content)
+            return True
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         with os.fdopen(handle, "wb") as file:

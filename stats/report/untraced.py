@@ -1,4 +1,4 @@
-"""Which figures in a page's prose come from nowhere? Text in, numbers with a unit outside every mark out.
+"""Which figures in a page's prose come from nowhere, and which marks tear a paragraph? Text in, lines to mend out.
 
 A number with a unit of measurement belongs between ``bench:value`` marks, or between ``bench:given`` marks when it is
 no measurement of this project (a specification, a claim under test). The trap: only numbers with a unit can be told
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from stats.report.marks import line_of, parse_marks, without_code
 
-__all__ = ["Untraced", "untraced"]
+__all__ = ["Untraced", "breaks_paragraph", "untraced"]
 
 UNITS = (
     "%", "×", "TFLOPS", "GFLOPS", "GB/s", "TB/s", "B/clk/SM", "B/clk", "B/cycle", "cycles", "cycle", "ms", "µs", "us",
@@ -41,3 +41,13 @@ def untraced(text: str, name: str) -> list[Untraced]:
                 seen[place] = " "
     plain = re.sub(r"<!--.*?-->", lambda comment: re.sub(r"[^\r\n]", " ", comment[0]), "".join(seen), flags=re.DOTALL)
     return [Untraced(line_of(text, found.start()), found[0]) for found in _FIGURE.finditer(plain)]
+
+
+_OPENS_LINE = re.compile(r"(?<=\S\n)[ >]*<!-- bench:(?:value|given)\b")
+
+
+def breaks_paragraph(text: str) -> list[int]:
+    """Lines inside a paragraph of ``text`` that open with a value's mark: Markdown takes them for HTML, and what stands
+    around them is no paragraph any more (CommonMark, HTML blocks, kind 2).
+    """
+    return [line_of(text, found.end()) for found in _OPENS_LINE.finditer("".join(without_code(text)))]
