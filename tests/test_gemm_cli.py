@@ -44,7 +44,7 @@ def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
         (("--load-mode", "tma"), "--load-mode 'tma': choose from cp_async, ld_global"),
         (("--format", "xml"), "--format 'xml': choose from"),
         (("--stages", ""), "--stages '': choose from 1, 2, 3, 4"),
-        (("--variants", ""), "--variants '': choose from A1, A2, A2L, A3"),
+        (("--variants", ""), "--variants '': choose from " + ", ".join(VARIANTS)),
         (("tools", "--out", "/dev/null/x/y.json"), "--out /dev/null/x/y.json: cannot be written"),
         (("--blocks", "0"), "gemm-bench: --blocks 0: choose from 2 to 100000"),
         (("--blocks", "7"), "--blocks 7: 7 is odd"),
