@@ -124,6 +124,8 @@ def run_sass(
     from micro.sass_report import analyse_cubin
     from micro.static_tables import sass_text
 
+    if diff is not None and variants != ALL_VARIANTS:
+        raise UserError(f"--variants {variants}: --diff names the two that it compares; leave one of them out")
     names = parse_variants(",".join(diff) if diff is not None else variants)
     if cubin is not None and arch is not None:
         raise UserError("--cubin and --arch: a cubin has its own architecture; give one of them")

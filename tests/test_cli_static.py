@@ -87,6 +87,7 @@ def test_banks_one_row_per_instruction(bench):
         (["banks", "--format", "xml"], ["xml"]),
         (["sass", "--diff", "A1", "A9"], ["'A9'"]),
         (["sass", "--diff", "A1", "A1"], ["twice"]),
+        (["sass", "--diff", "A1", "A3", "--variants", "A2"], ["--variants A2", "--diff", "leave one of them out"]),
         (["sass", "--cubin", "none.cubin"], ["none.cubin", "cannot be read"]),
         (["sass", "--cubin", __file__], ["not a cubin"]),
         (["sass", "--cubin", sys.executable], ["not a cubin"]),

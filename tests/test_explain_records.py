@@ -16,6 +16,7 @@ from gemm.explain.attribution import attribute, attribution_rows
 from gemm.explain.evidence import Evidence, gather
 from gemm.explain.figures import machine_for
 from gemm.explain.guide import Reading, Situation, read_pair, read_time
+from gemm.explain.relief import relief_text
 from gemm.explain.machine import machine
 from gemm.explain.predict import prediction_rows
 from gemm.explain.readings import readings
@@ -52,6 +53,10 @@ def test_situations(ceilings: dict[str, float], situation: Situation) -> None:
     [
         ({"port": 20.0, "issue": 8.0, "tensor": 1.0, "L2": -2.0}, Situation.PORT),
         ({"port": 9.0, "issue": 8.0, "tensor": 1.0, "L2": 0.0}, Situation.NOT_RESOLVED),  # no clear lead
+        (
+            {"tensor": 36.0, "port": 8.0, "issue": 1.0, "L2": 0.0},
+            Situation.NOT_RESOLVED,
+        ),  # 24 of 60 cycles hide nothing
         ({"port": 4.0, "issue": 0.0, "tensor": 0.0, "L2": 0.0}, Situation.NOT_RESOLVED),  # too little
     ],
 )
@@ -59,6 +64,10 @@ def test_where_no_ceiling_explains_the_time_relief_decides(relief: dict[str, flo
     found = read_time(level(60.0), {"tensor": 24.0, "port": 32.0}, relief)
     assert found.situation is situation
     assert "twice as fast" in found.rule
+
+
+def test_a_saving_below_half_a_per_cent_is_none() -> None:
+    assert relief_text({"port": 7.6, "issue": -0.3}) == "port 8 %, issue 0 %"
 
 
 def test_without_an_interval_nothing_is_resolved() -> None:

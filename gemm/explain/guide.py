@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from gemm.explain.relief import relief_text
 from stats.levels import Level
 from stats.tables import Column
 
@@ -56,7 +57,8 @@ def read_time(
     The highest ceiling must reach EXPLAINS of the upper end of the interval; the time's lower end must not lie more
     than 2 % below it, for then the ceiling itself is wrong. Where no ceiling explains the time, ``relief`` (per cent
     that each resource would save in the simulator if it were twice as fast) decides: at least RELIEF_PERCENT, and
-    RELIEF_LEAD times the next.
+    RELIEF_LEAD times the next. Tensor cores that would save most there hide nothing: their work and the rest follow
+    each other.
     """
     if measured is None or measured.half_width != measured.half_width:
         return Reading(Situation.NOT_RESOLVED, "no interval: fewer than two processes or batches")
@@ -72,10 +74,12 @@ def read_time(
     if not relief:
         return Reading(Situation.NOT_RESOLVED, f"{unexplained}: latency and barriers, or what no ceiling here counts")
     ranked = sorted(relief.items(), key=lambda item: -item[1])
-    listed = ", ".join(f"{key} {saved:.0f} %" for key, saved in ranked)
     (first, most), (_, next_most) = ranked[:2]
     clear = most >= RELIEF_PERCENT and most >= RELIEF_LEAD * max(next_most, 0.0)
-    said = f"{unexplained}; twice as fast would save, simulated: {listed}"
+    said = f"{unexplained}; twice as fast would save, simulated: {relief_text(dict(ranked))}"
+    if clear and first == "tensor":
+        busy = 100 * ceilings["tensor"] / measured.mean
+        return Reading(Situation.NOT_RESOLVED, f"{said}; yet they hide nothing, busy {busy:.0f} % of the time")
     return Reading(_OF[first] if clear else Situation.NOT_RESOLVED, said)
 
 

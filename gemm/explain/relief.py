@@ -7,12 +7,12 @@ name nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from gemm.explain.machine import Machine
 
-__all__ = ["relief"]
+__all__ = ["relief", "relief_text"]
 
 
 def _faster(machine: Machine) -> dict[str, Machine]:
@@ -48,3 +48,8 @@ def relief(machine: Machine, cycles: Callable[[Machine], float]) -> dict[str, fl
     now = cycles(machine)
     saved = {name: 100 * (1 - cycles(faster) / now) for name, faster in _faster(machine).items()}
     return dict(sorted(saved.items(), key=lambda item: -item[1]))
+
+
+def relief_text(saved: Mapping[str, float]) -> str:
+    """``port 8 %, L2 5 %, issue 0 %``: in the order of ``saved``."""
+    return ", ".join(f"{name} {round(percent)} %" for name, percent in saved.items())

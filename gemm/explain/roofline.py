@@ -19,7 +19,7 @@ from gemm.explain.kernels import gemm_program
 from gemm.explain.machine import Machine
 from gemm.explain.predict import predict_gemm, steady_cycles
 from gemm.explain.program import QUEUED, Program
-from gemm.explain.relief import relief
+from gemm.explain.relief import relief, relief_text
 from gemm.variants import Kernel
 from micro.arm_names import Work
 from micro.banks import kstep_wavefronts
@@ -187,7 +187,7 @@ def roofline_rows(arch: int, evidence: Evidence, kernels: list[Kernel] | None = 
                 "measured": measured.text(".3f") if measured else None,
                 "measured_mean": measured.mean if measured else None,
                 "binds": found.binds,
-                "relief": ", ".join(f"{name} {saved:.0f} %" for name, saved in found.relief.items()),
+                "relief": relief_text(found.relief),
                 "sources": "; ".join(f"{c.name}: {c.source}" for c in found.ceilings),
             }
         )
