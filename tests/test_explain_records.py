@@ -16,10 +16,10 @@ from gemm.explain.attribution import attribute, attribution_rows
 from gemm.explain.evidence import Evidence, gather
 from gemm.explain.figures import machine_for
 from gemm.explain.guide import Reading, Situation, read_pair, read_time
-from gemm.explain.relief import relief_text
 from gemm.explain.machine import machine
 from gemm.explain.predict import prediction_rows
 from gemm.explain.readings import readings
+from gemm.explain.relief import relief_text
 from gemm.variants import LADDER_PAIRS
 from micro.arm_names import Work
 from stats.errors import UserError
