@@ -15,6 +15,7 @@ import pytest
 from report_records import gemm_record, make_record, micro_record, written
 
 from stats import cli
+from stats.report.files import write_whole
 
 GOLDEN = Path(__file__).parent / "golden"
 Run = Callable[..., tuple[int, str, str]]
@@ -295,3 +296,14 @@ def test_lines_of_prose_keep_to_the_terminal(run: Run, monkeypatch: pytest.Monke
     _, markdown, _ = run(command, "results/gemm.jsonl", "--format", "md")
     monkeypatch.setenv("COLUMNS", "160")
     assert run(command, "results/gemm.jsonl", "--format", "md")[1] == markdown
+
+
+def test_what_is_no_regular_file_is_written_to_and_never_replaced(tmp_path: Path) -> None:
+    """A pipe stands for /dev/null, which root would lose to a rename."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        assert write_whole(pipe, b"table")
+        assert reader.read() == b"table"
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
