@@ -87,13 +87,13 @@ def test_other_builds_are_other_programs() -> None:
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_load_only_is_the_port(variant: str, arch: int) -> None:
-    """Load-only is bound by wavefronts in every variant: within 2 % of the bank model, 3 % where few warps take turns.
+    """Load-only is bound by wavefronts in every variant: within 1 % of the bank model with two blocks, 3 % with one.
 
-    Two warps of a sub-partition that take turns end a pass together, and the queue runs dry for a moment.
+    With one block turns at the queue leave the port idle now and then. The H200 does not, so this is the model's error.
     """
-    for blocks in (1, 2):
+    for blocks, within in ((1, 0.03), (2, 0.01)):
         found = simulate_micro(variant, "load", machine(arch), blocks)
-        assert found.cycles_per_kstep == pytest.approx(WAVEFRONTS[variant], rel=0.02 if blocks == 2 else 0.03)
+        assert found.cycles_per_kstep == pytest.approx(WAVEFRONTS[variant], rel=within)
 
 
 @pytest.mark.parametrize("arch", ARCHS)

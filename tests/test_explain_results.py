@@ -34,8 +34,9 @@ def test_errors_are_within_what_was_asked_and_the_order_is_right(evidence: Evide
         f"{row['figure']} {row['arm']}: {row['error_percent']:+.1f} %" for row in judged if "MISS" in row["within"]
     ] == []
     gemm = [row for row in judged if row["figure"] == "gemm"]
-    ratios = {row["arm"]: row["error_percent"] for row in rows if row["figure"] == "gemm ratio"}
-    assert len(ratios) == len(LADDER_PAIRS)
+    recorded = {row["arm"] for row in gemm}  # a variant newer than the record has a prediction alone
+    ratios = {row["arm"]: row["error_percent"] for row in rows if row["figure"] == "gemm ratio" and "measured" in row}
+    assert list(ratios) == [f"{a} / {b}" for a, b in LADDER_PAIRS if {a, b} <= recorded] != []
     assert {arm: error for arm, error in ratios.items() if abs(error) > RATIO_PERCENT} == {}
     by_prediction = sorted(gemm, key=lambda row: row["predicted"])
     assert [row["arm"] for row in by_prediction] == [

@@ -15,6 +15,7 @@ import pytest
 from report_records import gemm_record, make_record, micro_record, written
 
 from stats import cli
+from stats.report.files import write_whole
 
 GOLDEN = Path(__file__).parent / "golden"
 Run = Callable[..., tuple[int, str, str]]
@@ -308,3 +309,14 @@ def test_a_mark_that_opens_a_line_of_a_paragraph_fails_the_check(run: Run) -> No
     assert out.splitlines()[0] == "page.md:4: a mark opens the line and ends the paragraph; put a word before it"
     Path("page.md").write_text(f"It takes {mark}\nof them.\n")
     assert run("readme", "page.md", "--check")[0] == 0
+
+
+def test_what_is_no_regular_file_is_written_to_and_never_replaced(tmp_path: Path) -> None:
+    """A pipe stands for /dev/null, which root would lose to a rename."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        assert write_whole(pipe, b"table")
+        assert reader.read() == b"table"
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
-import threading
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ from micro.build import FLAGS_FILE, NVCC_FLAGS, kernel_hash, kernel_sources
 from micro.library import SOURCE
 from stats.provenance import PACKAGE_ROOT, relative_sources, todays_hash
 from stats.report.export import exported
-from stats.report.files import write_whole
 from stats.report.freshness import freshness
 from stats.report.html import html_report
 from stats.report.model import Paired
@@ -173,17 +170,3 @@ def test_states_of_freshness() -> None:
     assert freshness("abc", ["no/such.cu"], []).line == (
         "STALE: recorded from kernel sources abc, no/such.cu is no longer there; measure again before quoting"
     )
-
-
-def test_a_pipe_or_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
-    """A rename would put a file in its place: of /dev/null, for everybody."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    read: list[bytes] = []
-    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
-    reader.start()
-    assert write_whole(pipe, b"a page")
-    reader.join(60)
-    assert read == [b"a page"]
-    assert pipe.is_fifo()
-    assert list(tmp_path.iterdir()) == [pipe]

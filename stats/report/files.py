@@ -1,7 +1,8 @@
 """Write a file whole or not at all: a reader, or a killed command, never sees half of it.
 
 The trap: a temporary file beside the target is renamed over it, so the target's mode must be carried over, and a
-symbolic link must be followed first or the link itself would be replaced.
+symbolic link must be followed first or the link itself would be replaced. A device or a pipe is written to instead:
+root may rename over ``/dev/null``, and then every program of the machine has a file there.
 """
 
 from __future__ import annotations
@@ -44,17 +45,17 @@ def refuse_records(option: str, out: Path, inputs: Iterable[Path]) -> None:
 def write_whole(path: Path, content: bytes) -> bool:
     """Put ``content`` into ``path`` by rename; False (and an untouched file) when that is what it already holds.
 
-    Folders are made. A pipe or a device is written to: a rename would put a file in the place of /dev/null. Raises
-    UserError when it cannot be written; what was there before then stays.
+    Folders are made, devices and pipes written to. Raises UserError when it cannot be written; what was there before
+    then stays.
     """
     target = path.resolve()
     temporary: str | None = None
     try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+            return True
         if target.is_file() and target.read_bytes() == content:
             return False
-        if target.exists() and not target.is_file() and not target.is_dir():
-            target.write_bytes(content)
-            return True
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
