@@ -104,7 +104,7 @@ def test_a_record_is_read_from_end_to_end() -> None:
     )
     read = {name: reading.situation for name, _, reading in readings(90, found)}
     assert read["micro A3:load+mma, 2 blocks/SM"] is Situation.TENSOR
-    assert read["gemm A1"] is Situation.TENSOR
+    assert read["gemm A1"] is Situation.NOT_RESOLVED  # the tensor cores would save most, busy 71 % of the time
     assert read["gemm A1 against A3"] is Situation.NOT_RESOLVED  # it shows, so it is not hidden
     assert read["gemm A3"] is Situation.TENSOR
     assert readings(80, found) == []

@@ -46,10 +46,12 @@ COLUMNS = [
     Column("arm", "arm", align="left"),
     Column("blocks", "blocks/SM", "d"),
     Column("predicted", "predicted", ".2f"),
+    Column("near", "mma ±2 %", align="left"),
     Column("measured", "measured"),
     Column("error_percent", "error %", "+.1f"),
     Column("within", "asked", align="left"),
 ]
+_NEAR = (0.98, 1.0, 1.02)  # of the mma interval
 _ASKED = {"load": 2.0, "load+mma": 10.0, "gemm": 15.0}
 
 
@@ -139,6 +141,13 @@ def _row(arch: int, figure: str, arm: str, blocks: int, predicted: float, measur
     return row
 
 
+def _near(kernel: Kernel, machine: Machine, resident: int) -> dict[str, Any]:
+    """Least and most cycles per warp k-step if an mma takes a little less or more: how far the schedule can jump."""
+    scaled = (replace(machine, mma_interval_cycles=factor * machine.mma_interval_cycles) for factor in _NEAR)
+    found = [predict_gemm(kernel, on, blocks_per_sm=resident).cycles_per_kstep for on in scaled]
+    return {"near": f"{min(found):.2f} – {max(found):.2f}", "near_low": min(found), "near_high": max(found)}
+
+
 def prediction_rows(arch: int, evidence: Evidence, *, blocks: tuple[int, ...] = (2, 1)) -> list[dict[str, Any]]:
     """Predicted and, where a record of this architecture holds it, measured cycles per warp k-step."""
     mine = evidence if evidence.arch == arch else Evidence()
@@ -166,7 +175,7 @@ def prediction_rows(arch: int, evidence: Evidence, *, blocks: tuple[int, ...] = 
         machine = machine_for(arch, mine, variant=variant, blocks=resident)
         found = predict_gemm(kernel, machine, blocks_per_sm=resident)
         gemm[variant] = found.cycles_per_kstep, mine.gemm_level(variant)
-        rows.append(_row(arch, "gemm", variant, resident, *gemm[variant]))
+        rows.append(_row(arch, "gemm", variant, resident, *gemm[variant]) | _near(kernel, machine, resident))
     return rows + [_ratio_row(arch, pair, gemm, mine) for pair in LADDER_PAIRS]
 
 
