@@ -155,6 +155,7 @@ def plot(
     from stats.report.model import NotInRecord
 
     formats = [choice("--format", part.strip(), IMAGE_FORMATS) for part in fmt.split(",")]
+    drawn: list[tuple[Path, bytes]] = []  # all of them before the first is written
     for source in _sources(records):
         for name in figure_names(source) if figure == "all" else [figure]:
             try:
@@ -165,9 +166,11 @@ def plot(
                 _say(f"no figure {name}: {missing}")
                 continue
             for kind in formats:
-                path = out / f"{source.record.name}-{name}.{kind}"
-                write_whole(path, image(f"{source.record.name}-{name}", data, caption_of(source, data), kind))
-                sys.stdout.write(f"{path}\n")
+                title = f"{source.record.name}-{name}"
+                drawn.append((out / f"{title}.{kind}", image(title, data, caption_of(source, data), kind)))
+    for path, content in drawn:
+        write_whole(path, content)
+        sys.stdout.write(f"{path}\n")
 
 
 def readme(

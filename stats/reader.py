@@ -212,7 +212,10 @@ def read_record(path: Path) -> Record:
                     record.torn_line = number
                     break
                 reason = " ".join(str(error).split())
-                raise UserError(f"{path}:{number}: not a row of a record ({type(error).__name__}: {reason})") from None
+                raise UserError(
+                    f"{path}:{number}: not a row of a record ({type(error).__name__}: {reason}); the file was changed "
+                    "or damaged: restore it, or record again"
+                ) from None
     return record
 
 

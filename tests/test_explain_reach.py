@@ -32,7 +32,7 @@ def test_every_recorded_kernel_is_predicted_the_ladders_first() -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_a_record_without_gemm_kernels_of_the_architecture_is_refused() -> None:
-    with pytest.raises(UserError, match=r"^kernels: no record of a GEMM on sm_90; record one with gemm-bench"):
+    with pytest.raises(UserError, match=r"^kernels: no record holds accepted cells of a GEMM on sm_90; record"):
         reach.reach_rows(made.evidence(), 90)
     with pytest.raises(UserError, match="on sm_80"):
         reach.reach_rows(made.evidence(gemms=(made.gemm(A3=80.0),)), 80)

@@ -107,6 +107,15 @@ def test_plot_writes_every_figure_it_can(run: Run) -> None:
     assert Path("figures/one-run.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_plot_writes_all_figures_or_none(run: Run) -> None:
+    """Without accepted cells the ladder could be drawn, as rows that say so, and the pairs could not."""
+    header_only(written(gemm_record(processes=1, blocks=2), Path("r.jsonl")))
+    status, out, err = run("plot", "r.jsonl", "--out", "figures")
+    assert (status, out) == (1, "")
+    assert "r.jsonl" in err.splitlines()[-1]
+    assert not Path("figures").exists()
+
+
 def test_readme_check_statuses(run: Run) -> None:
     text = "<!-- bench:table record=results/gemm.jsonl query=arms -->\n<!-- /bench:table -->\n5 % more\n"
     Path("README.md").write_text(text)

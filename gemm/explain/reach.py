@@ -41,7 +41,7 @@ def reach_rows(evidence: Evidence, arch: int) -> list[dict[str, Any]]:
     held = [(kernel, level) for kernel, level in levels.items() if level is not None]
     if not held:
         raise UserError(
-            f"kernels: no record of a GEMM on sm_{arch}; record one with gemm-bench or give it with --record"
+            f"kernels: no record holds accepted cells of a GEMM on sm_{arch}; record one, or give it with --record"
         )
     rows = []
     with announced_steps(len(held)) as step:
