@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from gemm.explain.evidence import Evidence
 from gemm.explain.machine import Machine, machine
+from gemm.variants import Kernel
 from micro.arm_names import Work
 from micro.limits import SUB_PARTITIONS
 from micro.variants import VARIANTS, BLayout
 
-__all__ = ["machine_for"]
+__all__ = ["machine_and_blocks", "machine_for"]
 
 _MMA_PER_KSTEP = 16
 _WAYS = 8
@@ -51,3 +52,9 @@ def machine_for(arch: int, evidence: Evidence | None = None, *, variant: str = "
     if barrier:
         found = found.measured({"barrier_cycles": barrier.mean}, "stream run, barrier")
     return found
+
+
+def machine_and_blocks(kernel: Kernel, arch: int, evidence: Evidence) -> tuple[Machine, int]:
+    """The machine for a GEMM kernel's variant and residency, and the blocks per SM that a record read back."""
+    blocks = evidence.resident_blocks(kernel)
+    return machine_for(arch, evidence, variant=kernel.variant, blocks=blocks), blocks

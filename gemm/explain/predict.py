@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gemm.explain.evidence import Evidence, warp_ksteps_per_sm
-from gemm.explain.figures import machine_for
+from gemm.explain.figures import machine_and_blocks, machine_for
 from gemm.explain.kernels import WORKS, copy_lines, gemm_program, micro_program, reads_program
 from gemm.explain.machine import Machine
 from gemm.explain.program import Program
@@ -171,8 +171,7 @@ def prediction_rows(arch: int, evidence: Evidence, *, blocks: tuple[int, ...] = 
     gemm: dict[str, tuple[float, Level | None]] = {}
     for variant in VARIANTS:
         kernel = Kernel(variant)
-        resident = mine.resident_blocks(kernel)
-        machine = machine_for(arch, mine, variant=variant, blocks=resident)
+        machine, resident = machine_and_blocks(kernel, arch, mine)
         found = predict_gemm(kernel, machine, blocks_per_sm=resident)
         gemm[variant] = found.cycles_per_kstep, mine.gemm_level(variant)
         rows.append(_row(arch, "gemm", variant, resident, *gemm[variant]) | _near(kernel, machine, resident))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from gemm.explain.evidence import Evidence
-from gemm.explain.figures import machine_for
+from gemm.explain.figures import machine_and_blocks
 from gemm.explain.predict import predict_gemm
 from gemm.variants import Kernel, every_kernel
 from micro.variants import VARIANTS
@@ -47,8 +47,7 @@ def reach_rows(evidence: Evidence, arch: int) -> list[dict[str, Any]]:
     with announced_steps(len(held)) as step:
         for kernel, level in held:
             step(kernel.name)
-            resident = evidence.resident_blocks(kernel)
-            machine = machine_for(arch, evidence, variant=kernel.variant, blocks=resident)
+            machine, resident = machine_and_blocks(kernel, arch, evidence)
             predicted = predict_gemm(kernel, machine, blocks_per_sm=resident).cycles_per_kstep
             rows.append(
                 {

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gemm.explain.evidence import Evidence
-from gemm.explain.figures import machine_for
+from gemm.explain.figures import machine_and_blocks
 from gemm.explain.kernels import gemm_program
 from gemm.explain.machine import Machine
 from gemm.explain.predict import predict_gemm, steady_cycles
@@ -137,22 +137,17 @@ def _units(kernel: Kernel, arch: int, mine: Evidence, machine: Machine, blocks: 
     return _Units(tensor, port, l2)
 
 
-def _machine_and_blocks(kernel: Kernel, arch: int, mine: Evidence) -> tuple[Machine, int]:
-    blocks = mine.resident_blocks(kernel)
-    return machine_for(arch, mine, variant=kernel.variant, blocks=blocks), blocks
-
-
 def units_ceilings(kernel: Kernel, arch: int, evidence: Evidence) -> dict[str, float]:
     """tensor, port and L2 in cycles per warp k-step: the ceilings that need no machine code (issue does)."""
     mine = evidence if evidence.arch == arch else Evidence()
-    units = _units(kernel, arch, mine, *_machine_and_blocks(kernel, arch, mine))
+    units = _units(kernel, arch, mine, *machine_and_blocks(kernel, arch, mine))
     return {ceiling.name: ceiling.cycles for ceiling in (units.tensor, units.port, units.l2)}
 
 
 def roofline(kernel: Kernel, arch: int, evidence: Evidence) -> Roofline:
     """The ceilings of a GEMM kernel on sm_``arch``, from records of that architecture where they hold them."""
     mine = evidence if evidence.arch == arch else Evidence()
-    machine, blocks = _machine_and_blocks(kernel, arch, mine)
+    machine, blocks = machine_and_blocks(kernel, arch, mine)
     units = _units(kernel, arch, mine, machine, blocks)
     issue = issue_ceiling(gemm_program(kernel, arch), machine)
     predicted = predict_gemm(kernel, machine, blocks_per_sm=blocks).cycles_per_kstep
