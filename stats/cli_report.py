@@ -174,50 +174,41 @@ def plot(
 
 
 def readme(
-    page: Path = typer.Argument(Path("README.md"), metavar="PAGE", help="A Markdown page with bench: marks."),
-    check: bool = typer.Option(
-        False, "--check", help="Change nothing; exit 1 if a block is not what its record gives."
-    ),
-    strict: bool = typer.Option(False, "--strict", help="With --check: a stale block fails, too."),
-    untraced: bool = typer.Option(
-        False, "--untraced", help="With --check: figures with a unit outside every mark fail, too."
-    ),
+    folder: Path = typer.Argument(Path(), metavar="FOLDER", help="A checkout, or a folder in it."),
+    check: bool = typer.Option(False, "--check", help="Change nothing; exit 1 if a page is not what its figures give."),
+    strict: bool = typer.Option(False, "--strict", help="With --check: a stale figure fails, too."),
+    untraced: bool = typer.Option(False, "--untraced", help="With --check: a figure typed into a template fails, too."),
 ) -> None:
-    """Rebuild the generated blocks and figures of a page from its records, or check them."""
-    from stats.report.readme import read_page
-    from stats.report.untraced import breaks_paragraph
-    from stats.report.untraced import untraced as find_untraced
+    """Make README.md and docs/ from the templates in docs/pages and the records they name, or check them."""
+    from stats.report.readme import find_folder, read_pages, write_pages
 
     for option, given in (("--strict", strict), ("--untraced", untraced)):
         if given and not check:
             raise UserError(f"{option}: only says something with --check")
-    read = read_page(page)
-    findings = read.findings()
+    root = find_folder(folder)
+    pages = read_pages(root)
     if not check:
-        for path in read.write():
+        for path in write_pages(pages):
             sys.stdout.write(f"{path}\n")
-    failed = 0
-    for finding in findings:
-        where = f"{page}:{finding.block.line}: {finding.block.title}"
-        if check and finding.differs:
-            failed += 1
-            indented = finding.detail.replace("\n", "\n  ")
-            sys.stdout.write(f"{where} differs:\n  {indented}\n")
-        if finding.stale:
-            failed += strict
-            sys.stdout.write(f"{where}: {finding.stale}\n")
-    loose = find_untraced(read.text, str(page)) if untraced else []
-    for one in loose:
-        sys.stdout.write(f"{page}:{one.line}: {one.text!r} stands outside every mark: bench:value or bench:given\n")
-    broken = breaks_paragraph(read.text) if check else []
-    for line in broken:
-        sys.stdout.write(f"{page}:{line}: a mark opens the line and ends the paragraph; put a word before it\n")
-    stale = sum(finding.stale is not None for finding in findings)
-    differs = sum(finding.differs for finding in findings)
-    if check:
-        sys.stdout.write(f"{page}: {len(findings)} blocks, {differs} differ, {stale} stale\n")
-        if failed or loose or broken:
-            raise typer.Exit(1)
+    failed = False
+    for page in pages:
+        findings = page.findings()
+        for finding in findings:
+            if finding.differs:
+                indented = finding.differs.replace("\n", "\n  ")
+                sys.stdout.write(f"{finding.where} differs:\n  {indented}\n")
+            if finding.stale:
+                sys.stdout.write(f"{finding.where}: {finding.stale}\n")
+        loose = page.untraced if untraced else []
+        for one in loose:
+            sys.stdout.write(f"{page.template}:{one.line}: {one.text!r} is typed in; give it a field\n")
+        differs = sum(bool(finding.differs) for finding in findings)
+        stale = sum(finding.stale is not None for finding in findings)
+        failed = failed or bool(differs or loose or (strict and stale))
+        if check:
+            sys.stdout.write(f"{page.path}: {len(page.fields)} fields, {differs} differ, {stale} stale\n")
+    if check and failed:
+        raise typer.Exit(1)
 
 
 def show(

@@ -1,6 +1,6 @@
 """Whatever is in a config, a record or a page: it is read, or refused in one line; nothing is half written.
 
-Inputs are real ones, damaged: the named configs, records as a run writes them, a page with marks. Damage at random
+Inputs are real ones, damaged: the named configs, records as a run writes them, a template. Damage at random
 reaches the code behind the first check, where text made up from nothing would not.
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from page_files import put_pages
 from report_records import gemm_record, micro_record, written
 
 from gemm.arguments import parse_shape
@@ -31,7 +32,7 @@ from stats.config import config_names, find_config, load_config
 from stats.errors import BenchError, UserError
 from stats.reader import read_record
 from stats.records import Record
-from stats.report.readme import read_page
+from stats.report.readme import read_pages, write_pages
 from stats.report.show import shown
 from stats.report.source import Library
 from stats.tables import to_json
@@ -210,74 +211,46 @@ def test_a_record_with_an_odd_value_is_analysed_or_refused(
 
 # Pages
 
-PAGE = """# A page
+TEMPLATE = """# A page
 
-Prose before; `<!-- bench:table -->` in code is an example.
+Prose before; `{% raw %}{{ table }}{% endraw %}` {# aside #}.
 
-<!-- bench:table record=gemm.jsonl query=arms -->
-old table
-<!-- /bench:table -->
+{{ table('arms') }}
 
-A1 is <!-- bench:value record=gemm.jsonl query=comparisons row="a=A1 b=A3" column=cycles_percent spec=+.1f -->?<!-- /bench:value --> %.
+A1 is {{ pairs["A1", "A3"].cycles_percent | fmt("+.1f") }} %, {{- arms["A1"].cells -}} cells.
 
 ```
-<!-- bench:figure record=none query=none file=none -->
+{% raw %}{{ table('arms') }}{% endraw %}
 ```
 
-The card does <!-- bench:given source="data sheet" -->989 TFLOPS<!-- /bench:given -->.
+The card does {{ given.peak }}.
 
-<!-- bench:table record=gemm.jsonl query=comparisons columns="a;b" -->
-<!-- /bench:table -->
+{{ table('pairs') }}
 The end.
-"""  # noqa: E501
-MARK_NOISE = st.sampled_from(
-    [
-        "<!-- /bench:table -->",
-        "<!-- bench:table record=gemm.jsonl query=arms -->",
-        "<!--",
-        "-->",
-        "```",
-        "`",
-        '"',
-        "\n",
-        "=",
-        "<!-- bench:",
-        "/bench:value",
-        "query=",
-        "record=../../etc/passwd",
-        "spec=%s",
-        "columns=;;",
-        "row=",
-        "\r\n",
-        "\x00",
-        "é",
-    ]
+"""
+FIELD_NOISE = st.sampled_from(
+    ["{{", "}}", "{%", "%}", "{#", "#}", "|", "[", ")", "'", '"', "fmt(", "%s", "..", "\n", "-", "\r\n", "\x00", "é"]
 )
 
 
-@given(damage(MARK_NOISE))
+@given(damage(FIELD_NOISE), st.sampled_from(["README.md", "figures.yaml"]))
 @settings(FEW, max_examples=60)
-def test_a_damaged_page_is_rebuilt_whole_or_left_alone(tmp_path: Path, spoil: Callable[[str], str]) -> None:
+def test_a_damaged_template_becomes_a_page_or_nothing(tmp_path: Path, spoil: Callable[[str], str], name: str) -> None:
     if not (tmp_path / "gemm.jsonl").exists():
         written(gemm_record(processes=2, blocks=2), tmp_path / "gemm.jsonl")
-    page = tmp_path / "page.md"
-    before = spoil(PAGE).encode()
-    page.write_bytes(before)
-    found, refusal = attempt(lambda: read_page(page))
-    if found is not None:
-        _, refusal = attempt(found.write)
-    if refusal:
-        assert refusal.startswith(str(page))
-        assert page.read_bytes() == before
+    put_pages(tmp_path, readme=TEMPLATE)
+    page, damaged = tmp_path / "README.md", tmp_path / "docs" / "pages" / name
+    page.write_text("old")
+    damaged.write_bytes(spoil(damaged.read_text()).encode())
+    pages, refusal = attempt(lambda: read_pages(tmp_path))
+    if pages is None:
+        assert name in refusal
+        assert page.read_text() == "old"
     else:
-        # What stands outside of the blocks is what stood there before, in order and with nothing between but blocks.
-        after, text = page.read_bytes().decode(), before.decode()
-        edges = [0, *(edge for block in found.blocks for edge in (block.start, block.end)), len(text)]
-        at = 0
-        for start, end in zip(edges[::2], edges[1::2], strict=True):
-            at = after.index(text[start:end], at) + end - start
-        assert at == len(after)
-    assert {path.name for path in tmp_path.iterdir()} == {"gemm.jsonl", "page.md"}
+        write_pages(pages)
+        assert page.read_text().startswith("<!-- made from docs/pages/README.md")
+        assert [found for made in read_pages(tmp_path) for found in made.findings()] == []
+    assert {path.name for path in tmp_path.iterdir()} == {"gemm.jsonl", "README.md", "docs"}
 
 
 # Texts from the command line and from other programs

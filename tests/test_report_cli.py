@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from page_files import put_pages
 from report_records import gemm_record, make_record, micro_record, written
 
 from stats import cli
@@ -117,30 +118,42 @@ def test_plot_writes_all_figures_or_none(run: Run) -> None:
 
 
 def test_readme_check_statuses(run: Run) -> None:
-    text = "<!-- bench:table record=results/gemm.jsonl query=arms -->\n<!-- /bench:table -->\n5 % more\n"
-    Path("README.md").write_text(text)
+    figures = "tables: {arms: {record: results/gemm.jsonl, table: arms}}\n"
+    put_pages(Path(), figures, readme="{{ table('arms') }}\n\n5 % more\n", method="# M\n")
     status, out, _ = run("readme", "--check")
     assert status == 1
-    assert out.splitlines()[0] == "README.md:1: table arms of results/gemm.jsonl differs:"
-    assert out.splitlines()[-1] == "README.md: 1 blocks, 1 differ, 0 stale"
-    assert Path("README.md").read_text() == text
-    assert run("readme") == (0, "README.md\n", "")
-    assert run("readme", "README.md", "--check") == (0, "README.md: 1 blocks, 0 differ, 0 stale\n", "")
+    assert out.splitlines() == [
+        "docs/pages/README.md differs:",
+        "  README.md is not there",
+        "README.md: 1 fields, 1 differ, 0 stale",
+        "docs/pages/method.md differs:",
+        "  docs/method.md is not there",
+        "docs/method.md: 0 fields, 1 differ, 0 stale",
+    ]
+    assert not Path("README.md").exists()
+    assert run("readme") == (0, "README.md\ndocs/method.md\n", "")
+    assert run("readme", "results")[:2] == (0, "")
+    same = "README.md: 1 fields, 0 differ, 0 stale\ndocs/method.md: 0 fields, 0 differ, 0 stale\n"
+    assert run("readme", "--check") == (0, same, "")
     status, out, _ = run("readme", "--check", "--untraced")
     assert status == 1
-    assert "'5 %' stands outside every mark" in out
+    assert "docs/pages/README.md:3: '5 %' is typed in; give it a field\n" in out
+    Path("README.md").write_text(Path("README.md").read_text().replace("| A1 |", "| A9 |"))
+    status, out, _ = run("readme", "--check")
+    assert status == 1
+    assert out.splitlines()[:2] == ["docs/pages/README.md:1: {{ table('arms') }} differs:", "  README.md:5"]
     assert run("readme", "--strict")[0] == 2
 
 
 def test_readme_check_fails_on_stale_only_when_strict(run: Run) -> None:
     written(gemm_record(source_hash="0" * 16), Path("results/old.jsonl"))
-    Path("README.md").write_text("<!-- bench:table record=results/old.jsonl query=arms -->\n<!-- /bench:table -->\n")
+    put_pages(Path(), "tables: {arms: {record: results/old.jsonl, table: arms}}\n", readme="{{ table('arms') }}\n")
     status, out, _ = run("readme")
     assert status == 0
     assert "STALE" in out
     status, out, _ = run("readme", "--check")
     assert status == 0
-    assert out.endswith("1 blocks, 0 differ, 1 stale\n")
+    assert out.endswith("1 fields, 0 differ, 1 stale\n")
     assert run("readme", "--check", "--strict")[0] == 1
 
 
@@ -195,7 +208,7 @@ def header_only(path: Path) -> None:
         (None, ["show", "r.jsonl", "--format", "csv"], "--format 'csv': choose from table, md, json"),
         (None, ["export", "r.jsonl", "--form", "xls"], "--form 'xls': choose from csv, pandas"),
         (None, ["export", "r.jsonl", "--out", "r.jsonl/x"], "r.jsonl/x: cannot be written"),
-        (None, ["readme", "absent.md"], "absent.md: cannot be read (No such file or directory)"),
+        (None, ["readme", "absent"], "absent: neither it nor a folder above it holds docs/pages/figures.yaml"),
         (None, ["table"], "Missing argument 'RECORD...'"),
     ],
 )
@@ -308,16 +321,6 @@ def test_lines_of_prose_keep_to_the_terminal(run: Run, monkeypatch: pytest.Monke
     _, markdown, _ = run(command, "results/gemm.jsonl", "--format", "md")
     monkeypatch.setenv("COLUMNS", "160")
     assert run(command, "results/gemm.jsonl", "--format", "md")[1] == markdown
-
-
-def test_a_mark_that_opens_a_line_of_a_paragraph_fails_the_check(run: Run) -> None:
-    mark = '<!-- bench:given source="the config" -->7<!-- /bench:given -->'
-    Path("page.md").write_text(f"{mark} alone\n\nIt takes\n   {mark} of them.\n\n```\nIt takes\n{mark}\n```\n")
-    status, out, _ = run("readme", "page.md", "--check")
-    assert status == 1
-    assert out.splitlines()[0] == "page.md:4: a mark opens the line and ends the paragraph; put a word before it"
-    Path("page.md").write_text(f"It takes {mark}\nof them.\n")
-    assert run("readme", "page.md", "--check")[0] == 0
 
 
 def test_what_is_no_regular_file_is_written_to_and_never_replaced(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import dummy_arms
 import pytest
+from page_files import put_pages
 from report_records import gemm_record, micro_record, written
 from test_interruption import WARMUP_CELLS, comparable, finish, session_of, start, wait_until_gone
 
@@ -25,7 +26,7 @@ from stats.compare_text import comparison_rows, render_analysis
 from stats.errors import UserError
 from stats.records import ClockState, Record, read_record
 from stats.report import html
-from stats.report.readme import read_page
+from stats.report.readme import read_pages, write_pages
 from stats.report.show import shown
 from stats.report.source import Library
 from stats.tables import to_json
@@ -36,6 +37,8 @@ REFUSED = ClockState(
     requested="auto", effective="monitor", label="monitor (lock refused: Insufficient Permissions: needs root)"
 )
 
+ARMS = "tables: {arms: {record: run.jsonl, table: arms}}\n"
+
 # Clocks
 
 
@@ -44,8 +47,6 @@ def every_text(record: Record, folder: Path) -> dict[str, str]:
     path = written(record, folder / "run.jsonl")
     library = Library()
     source = library.source(path)
-    readme = folder / "README.md"
-    readme.write_text("<!-- bench:table record=run.jsonl query=arms -->\n<!-- /bench:table -->\n")
     found = {
         "analysis": render_analysis(analyse(record), "table", (0, "")),
         "analysis as JSON": render_analysis(analyse(record), "json", (0, "")),
@@ -54,8 +55,9 @@ def every_text(record: Record, folder: Path) -> dict[str, str]:
     }
     if record.header.tool == "gemm-bench":
         found["heading"] = "\n".join(gemm_heading(record))
-        read_page(readme).write()
-        found["README"] = readme.read_text()
+        put_pages(folder, ARMS, readme="{{ table('arms') }}\n")
+        write_pages(read_pages(folder))
+        found["README"] = (folder / "README.md").read_text()
     else:
         found["heading"] = "\n".join(micro_heading(record))
     return {name: " ".join(text.split()) for name, text in found.items()}  # a terminal's width breaks lines
@@ -133,19 +135,18 @@ def test_a_kernel_that_faults_stops_the_run_with_its_name_and_keeps_what_was_mea
 
 def test_a_disk_that_is_full_leaves_the_old_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(gemm_record(processes=3, blocks=4), tmp_path / "run.jsonl")
-    readme = tmp_path / "README.md"
-    before = "<!-- bench:table record=run.jsonl query=arms -->\nold\n<!-- /bench:table -->\n"
-    readme.write_text(before)
+    readme = put_pages(tmp_path, ARMS, readme="{{ table('arms') }}\n") / "README.md"
+    readme.write_text("old\n")
 
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    found = read_page(readme)
+    found = read_pages(tmp_path)
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(UserError, match=r"README\.md: cannot be written \(No space left on device\); it is as it was"):
-        found.write()
-    assert readme.read_text() == before
-    assert {path.name for path in tmp_path.iterdir()} == {"run.jsonl", "README.md"}
+        write_pages(found)
+    assert readme.read_text() == "old\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"run.jsonl", "README.md", "docs"}
 
 
 def test_a_record_of_nothing_is_valid_json_everywhere(tmp_path: Path) -> None:

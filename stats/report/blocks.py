@@ -1,4 +1,4 @@
-"""What should stand in a generated block today? A mark's attributes in, Markdown out, and the figure files it needs.
+"""What should a field of a page become today? A named table or figure in, Markdown out, and the file it needs.
 
 A block carries its caption (device, n, clocks, record) and, where the kernels have changed since, a visible stale line.
 The trap: a picture drawn by another version of matplotlib differs in bytes but not in content; each file therefore
@@ -20,22 +20,17 @@ from stats.errors import UserError
 from stats.report.figure_data import build_figure, caption_of
 from stats.report.figure_style import IMAGE_FORMATS, ImageFormat
 from stats.report.freshness import Freshness
-from stats.report.json_tables import Document, columns_of, json_table, read_document
-from stats.report.marks import Block
 from stats.report.model import FigureData, Table
-from stats.report.queries import build_table
-from stats.report.source import Library, Source
-from stats.report.values import parse_row, select_rows, select_value
+from stats.report.source import Source
+from stats.report.values import select_rows
 from stats.tables import render
-
-__all__ = ["Made", "Pages", "Picture", "digest", "make_block"]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure file that a block shows: where it lies relative to the page, and how to draw it."""
+    """A figure file that a page shows: where it lies, and how to draw it."""
 
-    file: str
+    path: Path
     name: str
     data: FigureData
     caption: str
@@ -49,59 +44,37 @@ class Picture:
         """The bytes of the file, by its suffix."""
         from stats.report.figures import image
 
-        fmt: ImageFormat = "svg" if self.file.endswith(".svg") else "png"
+        fmt: ImageFormat = "svg" if self.path.suffix == ".svg" else "png"
         return image(self.name, self.data, self.caption, fmt, digest=self.digest)
 
 
 @dataclass(frozen=True)
 class Made:
-    """The content of a block as it should be, whether its sources are still today's, and its picture."""
+    """What a field becomes, whether its sources are still today's, its picture; a block stands on a line of its own."""
 
     content: str
     freshness: Freshness
     picture: Picture | None = None
+    block: bool = True
 
 
-class Pages:
-    """Records and JSON files that the blocks of one page name, each read once."""
-
-    def __init__(self, library: Library) -> None:
-        self.library = library
-        self._documents: dict[str, Document] = {}
-
-    def document(self, name: str) -> Document:
-        if name not in self._documents:
-            path = Path(name) if self.library.folder is None else self.library.folder / name
-            self._documents[name] = read_document(path, name, self.library.root)
-        return self._documents[name]
+def table_block(table: Table, where: Mapping[str, str], caption: str, origin: str, state: Freshness) -> Made:
+    """A table and what it is. Raises UserError for rows that are not there."""
+    rows = select_rows(table, where)
+    text = "; ".join(part for part in ((caption or table.note).rstrip("."), origin) if part)
+    return Made(f"{_stale_line(state)}{render(table.columns, rows, 'md')}\n<sub>{_sentence(text)}</sub>", state)
 
 
-def _table_of(block: Block, pages: Pages) -> tuple[Table, str, Freshness]:
-    attributes = block.attributes
-    if attributes["query"] == "json":
-        document = pages.document(attributes["record"])
-        table = json_table(document, attributes.get("at", ""), attributes.get("columns", ""))
-        return table, document.caption, document.freshness
-    source = pages.library.source(attributes["record"])
-    table = build_table(source, attributes["query"])
-    if "columns" in attributes:
-        table = dataclasses.replace(table, columns=columns_of(attributes["columns"], table.rows, table.columns))
-    return table, source.caption, source.freshness
-
-
-def make_block(block: Block, pages: Pages) -> Made:
-    """What ``block`` should hold. Raises UserError for a record, query, row or column that is not there."""
-    if block.kind == "figure":
-        return _figure_block(block.attributes, pages.library.source(block.attributes["record"]))
-    table, origin, state = _table_of(block, pages)
-    row = parse_row(block.attributes.get("row", ""))
-    if block.kind == "value":
-        text = select_value(table, row, block.attributes["column"], block.attributes.get("spec", ""))
-        return Made(f"{text} (stale)" if state.state == "stale" else text, state)
-    rows = select_rows(table, row)
-    note = block.attributes.get("caption") or table.note
-    caption = "; ".join(part for part in (note.rstrip("."), origin) if part)
-    return Made(f"\n{_stale_line(state)}{render(table.columns, rows, 'md')}\n<sub>{_sentence(caption)}</sub>\n", state)
+def figure_block(source: Source, figure: str, file: str, link: str, folder: Path, caption: str) -> Made:
+    """A figure, linked as ``link``, its file relative to ``folder``. Raises UserError for one that is not there."""
+    if not file.endswith(tuple(f".{fmt}" for fmt in IMAGE_FORMATS)):
+        raise UserError(f"file {file}: is neither .svg nor .png")
+    data = build_figure(source, figure)
+    full = caption_of(source, data)
+    picture = Picture(folder / file, f"{source.record.name}-{figure}", data, full)
+    text = f"{caption.rstrip('.')}; {source.caption}" if caption else full
+    content = f"{_stale_line(source.freshness)}![{data.title}]({link})\n\n<sub>{_sentence(text)}</sub>"
+    return Made(content, source.freshness, picture)
 
 
 def _stale_line(state: Freshness) -> str:
@@ -110,18 +83,6 @@ def _stale_line(state: Freshness) -> str:
 
 def _sentence(text: str) -> str:
     return text[0].upper() + text[1:] + ("" if text.endswith(".") else ".") if text else text
-
-
-def _figure_block(attributes: Mapping[str, str], source: Source) -> Made:
-    file = attributes["file"]
-    if not file.endswith(tuple(f".{fmt}" for fmt in IMAGE_FORMATS)):
-        raise UserError(f"file={file}: is neither .svg nor .png")
-    data = build_figure(source, attributes["query"])
-    caption = caption_of(source, data)
-    picture = Picture(file, f"{source.record.name}-{attributes['query']}", data, caption)
-    text = f"{attributes['caption'].rstrip('.')}; {source.caption}" if attributes.get("caption") else caption
-    content = f"\n{_stale_line(source.freshness)}![{data.title}]({file})\n\n<sub>{_sentence(text)}</sub>\n"
-    return Made(content, source.freshness, picture)
 
 
 def digest(data: FigureData, caption: str) -> str:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from stats.errors import UserError
 
-__all__ = ["need_place", "refuse_records", "write_whole"]
+__all__ = ["need_place", "refuse_records", "write_all", "write_whole"]
 
 
 def need_place(option: str, out: Path) -> None:
@@ -48,28 +48,57 @@ def write_whole(path: Path, content: bytes) -> bool:
     Folders are made, devices and pipes written to. Raises UserError when it cannot be written; what was there before
     then stays.
     """
-    target = path.resolve()
-    temporary: str | None = None
+    return bool(write_all({path: content}))
+
+
+def write_all(contents: Mapping[Path, bytes]) -> list[Path]:
+    """Write files as ``write_whole`` does, none before all of them lie on the disk; the paths that changed.
+
+    Raises UserError when one cannot be written; all are then as they were before.
+    """
+    staged: dict[Path, str | None] = {}  # the temporary file; None for what is no regular file
     try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(content)
-            return True
-        if target.is_file() and target.read_bytes() == content:
-            return False
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        for path, content in contents.items():
+            try:
+                if path.exists() and not path.is_file():
+                    staged[path] = None
+                elif not (path.is_file() and path.read_bytes() == content):
+                    staged[path] = _staged(path.resolve(), content)
+            except OSError as error:
+                raise _unwritten(path, error) from None
+        for path, temporary in staged.items():
+            try:
+                if temporary is None:
+                    path.write_bytes(contents[path])
+                else:
+                    os.replace(temporary, path.resolve())
+            except OSError as error:
+                raise _unwritten(path, error) from None
+    finally:
+        for temporary in filter(None, staged.values()):
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+    return list(staged)
+
+
+def _staged(target: Path, content: bytes) -> str:
+    """A temporary file beside ``target`` that holds ``content`` and has its mode."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask())
-        os.replace(temporary, target)
-    except OSError as error:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        raise UserError(f"{path}: cannot be written ({error.strerror}); it is as it was before") from None
-    return True
+    except OSError:
+        os.unlink(temporary)
+        raise
+    return temporary
+
+
+def _unwritten(path: Path, error: OSError) -> UserError:
+    return UserError(f"{path}: cannot be written ({error.strerror}); it is as it was before")
 
 
 def _umask() -> int:

@@ -1,6 +1,6 @@
 """A table out of any JSON or JSON Lines file: what is not a record of cells (counters, verdicts on claims, counts).
 
-The mark says where the rows lie and which columns are wanted; nothing is computed. The trap: such a file can go stale
+The caller says where the rows lie and which columns are wanted; nothing is computed. The trap: such a file can go stale
 like a record, so a ``source_hash`` with its ``sources`` and ``build_flags`` at its top level is held against today's.
 """
 

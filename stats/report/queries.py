@@ -1,6 +1,6 @@
 """Which tables does a record have? Those of every record here, those of its tool from ``tools``; each has a name.
 
-The same names serve the command line, the README's marks and the HTML report. Nothing here computes a
+The same names serve the command line, templates of pages and the HTML report. Nothing here computes a
 statistic: it lays out what ``stats.compare`` found. The trap: an arm that did not run must keep its row and say why.
 """
 

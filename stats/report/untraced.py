@@ -1,53 +1,61 @@
-"""Which figures in a page's prose come from nowhere, and which marks tear a paragraph? Text in, lines to mend out.
+"""Which figures in the prose of a template come from nowhere? Its pieces in, lines to mend out.
 
-A number with a unit of measurement belongs between ``bench:value`` marks, or between ``bench:given`` marks when it is
-no measurement of this project (a specification, a claim under test). The trap: only numbers with a unit can be told
-from ordinary ones, so this finds what was forgotten and proves nothing about the rest.
+A number with a unit of measurement belongs in a field: of a record, or ``given.NAME`` when it is no measurement of this
+project (a specification, a claim under test). The trap: only numbers with a unit can be told from ordinary ones, so
+this finds what was forgotten and proves nothing about the rest.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stats.report.marks import line_of, parse_marks, without_code
-
-__all__ = ["Untraced", "breaks_paragraph", "untraced"]
+from stats.report.template import Piece
 
 UNITS = (
     "%", "×", "TFLOPS", "GFLOPS", "GB/s", "TB/s", "B/clk/SM", "B/clk", "B/cycle", "cycles", "cycle", "ms", "µs", "us",
-    "ns", "s", "MHz", "GHz", "W", "°C",
+    "ns", "s", "MHz", "GHz", "W", "°C", "per cent",
 )  # fmt: skip
 _NUMBER = r"[−+±-]?\d(?:[\d.,]*\d)?"
 _FIGURE = re.compile(
     rf"(?<![\w.]){_NUMBER}(?:\s?[–-]\s?{_NUMBER})?[ \u00a0]?(?:{'|'.join(re.escape(unit) for unit in UNITS)})(?![\w/])"
 )
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
+_CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 
 
 @dataclass(frozen=True)
 class Untraced:
-    """A figure outside every mark, and its line."""
+    """A figure outside every field, and its line."""
 
     line: int
     text: str
 
 
-def untraced(text: str, name: str) -> list[Untraced]:
-    """Figures of ``text`` that stand outside marks, code and HTML comments. Raises UserError for bad marks."""
-    seen = list(without_code(text))
-    for block in parse_marks(text, name):
-        for place in range(block.start, block.end):
-            if seen[place] not in "\r\n":
-                seen[place] = " "
-    plain = re.sub(r"<!--.*?-->", lambda comment: re.sub(r"[^\r\n]", " ", comment[0]), "".join(seen), flags=re.DOTALL)
-    return [Untraced(line_of(text, found.start()), found[0]) for found in _FIGURE.finditer(plain)]
+def without_code(text: str) -> str:
+    """``text`` with everything inside fences and code spans blanked, every other character in its place."""
+    lines, fence = [], ""
+    for line in text.splitlines(keepends=True):
+        found = _FENCE.match(line.rstrip("\r\n"))
+        if fence:
+            lines.append(re.sub(r"[^\r\n]", " ", line))
+            if found and found[1][0] == fence[0] and len(found[1]) >= len(fence) and not found[2].strip():
+                fence = ""
+        elif found and not (found[1][0] == "`" and "`" in found[2]):
+            fence = found[1]
+            lines.append(re.sub(r"[^\r\n]", " ", line))
+        else:
+            lines.append(_CODE_SPAN.sub(lambda span: " " * len(span[0]), line))
+    return "".join(lines)
 
 
-_OPENS_LINE = re.compile(r"(?<=\S\n)[ >]*<!-- bench:(?:value|given)\b")
-
-
-def breaks_paragraph(text: str) -> list[int]:
-    """Lines inside a paragraph of ``text`` that open with a value's mark: Markdown takes them for HTML, and what stands
-    around them is no paragraph any more (CommonMark, HTML blocks, kind 2).
-    """
-    return [line_of(text, found.end()) for found in _OPENS_LINE.finditer("".join(without_code(text)))]
+def untraced(pieces: Sequence[Piece]) -> list[Untraced]:
+    """Figures that stand in the text of a template, outside fields, code and comments."""
+    text = ""
+    for piece in pieces:
+        text += "\n" * (piece.line - 1 - text.count("\n"))  # lines of a field, of a comment
+        text += piece.text if piece.kind == "text" else " "
+    comment = re.compile(r"<!--.*?-->", re.DOTALL)
+    plain = comment.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), without_code(text))
+    return [Untraced(text.count("\n", 0, found.start()) + 1, found[0]) for found in _FIGURE.finditer(plain)]

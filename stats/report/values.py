@@ -7,29 +7,13 @@ fits two rows would quote whichever comes first, so it is an error.
 from __future__ import annotations
 
 import math
-import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stats.errors import UserError
+from stats.report.freshness import Freshness
 from stats.report.model import Table
-
-__all__ = ["formatted", "parse_row", "select_rows", "select_value"]
-
-
-def parse_row(text: str) -> dict[str, str]:
-    """``variant=A1 swizzle=on`` as a mapping; values may be quoted. Raises UserError for anything else."""
-    try:
-        parts = shlex.split(text)
-    except ValueError as error:
-        raise UserError(f"row {text!r}: {str(error).lower()}") from None
-    found = {}
-    for part in parts:
-        key, equals, value = part.partition("=")
-        if not equals or not key:
-            raise UserError(f"row {text!r}: {part!r} is not key=value")
-        found[key] = value
-    return found
 
 
 def select_rows(table: Table, row: Mapping[str, str]) -> list[Mapping[str, Any]]:
@@ -40,7 +24,8 @@ def select_rows(table: Table, row: Mapping[str, str]) -> list[Mapping[str, Any]]
             raise UserError(f"row {_condition(row)}: no column {key!r}; there are {', '.join(keys)}")
     found = [one for one in table.rows if all(str(one.get(key)) == value for key, value in row.items())]
     if row and not found:
-        raise UserError(f"row {_condition(row)}: fits none of {len(table.rows)} rows")
+        there = dict.fromkeys(" ".join(f"{key}={one.get(key)}" for key in row) for one in table.rows)
+        raise UserError(f"row {_condition(row)}: is none of {len(table.rows)} rows; there are {', '.join(there)}")
     return found
 
 
@@ -48,23 +33,58 @@ def _condition(row: Mapping[str, str]) -> str:
     return repr(" ".join(f"{key}={value}" for key, value in row.items()))
 
 
-def select_value(table: Table, row: Mapping[str, str], column: str, spec: str = "") -> str:
-    """The figure of ``column`` in the one row whose values are ``row``'s, formatted by ``spec`` (a format spec).
+@dataclass(frozen=True)
+class Value:
+    """A figure of a table for use in a sentence, and whether its sources are still today's."""
 
-    Raises UserError for no row, several rows, an unknown column, a figure that was not measured, or a bad spec.
-    """
-    found = select_rows(table, row)
-    if len(found) != 1:
-        raise UserError(f"row {_condition(row)}: fits {len(found)} of {len(table.rows)} rows; name one")
-    if column not in found[0]:
-        raise UserError(f"column {column!r}: the columns are {', '.join(sorted(found[0]))}")
-    return _written(found[0][column], column, spec)
+    value: Any
+    column: str
+    spec: str
+    freshness: Freshness
+
+    def written_as(self, spec: str = "") -> Value:
+        """The same figure by another format spec. Raises UserError for one that does not fit, and for no figure."""
+        if not isinstance(self, Value):  # a filter of templates takes whatever stands before it
+            raise UserError("fmt: formats a figure, {{ name[row].column | fmt('.1f') }}, and nothing else")
+        return replace(self, spec=str(spec))
+
+    @property
+    def text(self) -> str:
+        """As it stands in the sentence. Raises UserError for a figure that was not measured."""
+        if self.value is None or (isinstance(self.value, float) and not math.isfinite(self.value)):
+            raise UserError(f"column {self.column!r}: was not measured in this row")
+        return formatted(self.value, self.spec) + (" (stale)" if self.freshness.state == "stale" else "")
 
 
-def _written(value: Any, column: str, spec: str) -> str:
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        raise UserError(f"column {column!r}: was not measured in this row")
-    return formatted(value, spec)
+class Rows:
+    """A table as templates see it: ``rows["A3"].tflops``, the key being the value of the table's ``by`` columns."""
+
+    def __init__(self, table: Table, by: Sequence[str], freshness: Freshness) -> None:
+        self._table, self._by, self._freshness = table, by, freshness
+
+    def __getitem__(self, key: Any) -> Row:
+        keys = key if isinstance(key, tuple) else (key,)
+        if len(keys) != len(self._by):
+            raise UserError(f"[{', '.join(map(repr, keys))}]: a row is named by {', '.join(self._by)}")
+        row = dict(zip(self._by, map(str, keys), strict=True))
+        found = select_rows(self._table, row)
+        if len(found) != 1:
+            raise UserError(f"row {_condition(row)}: fits {len(found)} of {len(self._table.rows)} rows; name one")
+        return Row(found[0], {column.key: column.spec for column in self._table.columns}, self._freshness)
+
+
+class Row:
+    """One row as templates see it: its figures by the key of their column. Raises UserError for an unknown one."""
+
+    def __init__(self, row: Mapping[str, Any], specs: Mapping[str, str], freshness: Freshness) -> None:
+        self._row, self._specs, self._freshness = row, specs, freshness
+
+    def __getitem__(self, column: Any) -> Value:
+        if column not in self._row:
+            raise UserError(f"column {column!r}: the columns are {', '.join(sorted(self._row))}")
+        value = self._row[column]
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return Value(value, column, self._specs.get(column, "") if number else "", self._freshness)
 
 
 def formatted(value: Any, spec: str) -> str:
