@@ -73,7 +73,7 @@ bench-analysis: $(INSTALLED) ## how long 100,000 cells take to read and to analy
 
 LADDERS := $(foreach r,ladder-a swizzle wait-all stages prefetch epilogue,results/$(r)-h200.jsonl)
 
-readme: $(INSTALLED) ## rebuild the summaries in results/ and every generated block of README.md from the records
+readme: $(INSTALLED) ## rebuild the summaries in results/, then README.md and docs/ from docs/pages and the records
 	@mkdir -p build
 	$(BIN)/gemm-bench aa $(foreach r,$(wildcard results/aa-*.jsonl),--record $(r)) --format json > results/aa-summary.json
 	$(BIN)/gemm-bench inject $(foreach r,$(wildcard results/inject-*.jsonl),--record $(r)) --format json \
@@ -85,10 +85,10 @@ readme: $(INSTALLED) ## rebuild the summaries in results/ and every generated bl
 	$(BIN)/gemm-bench explain --format json > build/explain.json && mv build/explain.json results/
 	$(BIN)/gemm-bench explain kernels --format json > build/explain-kernels.json && mv build/explain-kernels.json results/
 	$(BIN)/gemm-bench explain claims --out results/claims.json > build/claims.txt
-	$(BIN)/bench-stats readme README.md
+	$(BIN)/bench-stats readme
 
-readme-check: $(INSTALLED) ## say which generated block or figure of README.md is not what its record gives
-	$(BIN)/bench-stats readme README.md --check
+readme-check: $(INSTALLED) ## say where README.md or a page of docs/ is not what its template and records give
+	$(BIN)/bench-stats readme --check --untraced
 
 wheel: $(INSTALLED) ## build the wheel into dist/
 	$(BIN)/python -m build --wheel

@@ -39,7 +39,8 @@ def commands_block(tool: Any) -> Made:
     for path, command in walk(command_of(tool), str(tool)):
         rows = [_row(param) for param in command.params if "--help" not in param.opts and not _hidden(param)]
         table = f"\n\n{render(_COLUMNS, rows, 'md').rstrip()}" if rows else ""
-        parts.append(f"### {path}\n\n{_one_line(command.help)}{table}")
+        heading = f"### {path}\n\n" if " " in path else ""  # the tool's own is the page's
+        parts.append(f"{heading}{_one_line(command.help)}{table}")
     return Made("\n\n".join(parts), Freshness("none"))
 
 
@@ -48,13 +49,15 @@ def _hidden(param: Any) -> bool:
 
 
 def _row(param: Any) -> dict[str, str]:
-    takes = f" {param.metavar}" if param.metavar else ""
+    """Of the parameter only what every version of typer has: its type is another thing in each."""
+    takes = param.metavar or ""
     if param.param_type_name == "argument":
-        name = param.metavar or param.name.upper()
+        name = takes or param.name.upper()
     else:
-        name = ", ".join(param.opts) + ("" if getattr(param, "is_flag", False) else takes)
-    default = param.default
-    said = f" (default: {default})" if isinstance(default, (int, float, str)) and default not in (False, "") else ""
+        name = " ".join([", ".join(param.opts), *([takes] if takes and not getattr(param, "is_flag", False) else [])])
+    default = getattr(param.default, "value", param.default)
+    shown = isinstance(default, (int, float, str)) and default is not False and default != ""
+    said = f" (default: {default})" if shown and "default:" not in (param.help or "") else ""
     return {"option": f"`{name}`", "help": f"{_one_line(getattr(param, 'help', '') or '')}{said}"}
 
 
