@@ -101,16 +101,17 @@ def table(
 def _listed(source: Source) -> str:
     from stats.report.figure_data import figure_names
     from stats.report.queries import build_table, table_names
+    from stats.tables import fitted
 
     lines = [f"{source.shown_as}\n"]
     for name in table_names(source):
         try:
             keys = dict.fromkeys(key for row in build_table(source, name).rows for key in row)
         except BenchError as error:
-            lines.append(f"  table {name}: {error}\n")
+            lines.append(fitted(f"  table {name}: {error}") + "\n")
         else:
-            lines.append(f"  table {name}: {', '.join(keys) or 'no rows'}\n")
-    lines.append(f"  figures: {', '.join(figure_names(source))}\n")
+            lines.append(fitted(f"  table {name}: {', '.join(keys) or 'no rows'}") + "\n")
+    lines.append(fitted(f"  figures: {', '.join(figure_names(source))}") + "\n")
     return "".join(lines)
 
 
@@ -121,8 +122,9 @@ def _tables(found: Sequence[tuple[Source, Table]], fmt: Any) -> str:
     if fmt in ("table", "md"):
         blocks = []
         for source, made in found:
-            stale = f"{source.freshness.line}\n\n" if source.freshness.line else ""
-            below = [line for line in (made.note, source.caption) if line]
+            stale = source.freshness.line or ""
+            stale = f"{wrapped(stale) if fmt == 'table' else stale}\n\n" if stale else ""
+            below = [line for line in (made.note_for(fmt), source.caption) if line]
             end = "".join(f"{line}  \n" if fmt == "md" else f"{wrapped(line)}\n" for line in below)
             blocks.append(f"{stale}{render(made.columns, made.rows, fmt, title=made.title)}\n{end}")
         return "\n".join(blocks)
@@ -187,6 +189,7 @@ def readme(
     from stats.report.readme import read_page
     from stats.report.untraced import breaks_paragraph
     from stats.report.untraced import untraced as find_untraced
+    from stats.tables import fitted
 
     for option, given in (("--strict", strict), ("--untraced", untraced)):
         if given and not check:
@@ -202,16 +205,18 @@ def readme(
         if check and finding.differs:
             failed += 1
             indented = finding.detail.replace("\n", "\n  ")
-            sys.stdout.write(f"{where} differs:\n  {indented}\n")
+            sys.stdout.write(fitted(f"{where} differs:") + f"\n  {indented}\n")
         if finding.stale:
             failed += strict
-            sys.stdout.write(f"{where}: {finding.stale}\n")
+            sys.stdout.write(fitted(f"{where}: {finding.stale}") + "\n")
     loose = find_untraced(read.text, str(page)) if untraced else []
     for one in loose:
-        sys.stdout.write(f"{page}:{one.line}: {one.text!r} stands outside every mark: bench:value or bench:given\n")
+        said = f"{page}:{one.line}: {one.text!r} stands outside every mark: bench:value or bench:given"
+        sys.stdout.write(fitted(said) + "\n")
     broken = breaks_paragraph(read.text) if check else []
     for line in broken:
-        sys.stdout.write(f"{page}:{line}: a mark opens the line and ends the paragraph; put a word before it\n")
+        said = f"{page}:{line}: a mark opens the line and ends the paragraph; put a word before it"
+        sys.stdout.write(fitted(said) + "\n")
     stale = sum(finding.stale is not None for finding in findings)
     differs = sum(finding.differs for finding in findings)
     if check:
