@@ -22,7 +22,7 @@ _SHOWN = ("HMMA", "PRMT", "LOP3", "IMAD", "LEA", "IADD", "BAR", "LDGSTS", "NOP",
 _LEGENDS = {
     "HMMA": "the mma",
     "PRMT": "bytes put together, such as two 16-bit halves",
-    "LOP3": "bitwise logic, such as the swizzle's xor",
+    "LOP3": "bitwise logic, such as the xor that uses up what is only loaded",
     "IMAD": "integer multiply-add, also used as a move",
     "LEA": "shift and add, of addresses",
     "IADD": "integer add",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "Column", "Format", "fitted", "render", "to_json", "wrapped"]
 
 Format = Literal["table", "md", "csv", "json"]
-_PROSE_WIDTH, _NARROW_PROSE = 64, 13  # characters of a line; the second where the terminal is too narrow
+_PROSE_WIDTH, _NARROW_PROSE = 64, 16  # characters of a line; the second where the terminal is too narrow
 _IN_NAMES = re.compile(r"(?<=[/+])(?=[^/+])")  # where a name that is too long may break
 _HOLD, _BREAK = "\N{NO-BREAK SPACE}", "\N{ZERO WIDTH SPACE}"  # inside a text that is being broken into lines
 FORMATS: tuple[Format, ...] = ("table", "md", "csv", "json")
