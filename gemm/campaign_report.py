@@ -32,30 +32,33 @@ Metric = Literal["time", "cycles"]
 ALPHA = 0.05
 BAND = 0.999  # of the binomial that a count must lie in
 SIMULATED = 4_000  # standard error of a rate below .008; a band of 200 verdicts is ten times as wide
+_BAND_SAYS = "where the count before it lies in 99.9 of 100 campaigns if the promise holds"
 AA_COLUMNS = [
     Column("metric", "in", align="left"),
     Column("verdicts", "A/A verdicts", "d"),
-    Column("excludes_zero", "t excludes 0", "d"),
-    Column("band", "99.9 % band"),
-    Column("different", "DIFFERENT", "d"),
+    Column("excludes_zero", "t excludes 0", "d", legend="95 % t intervals without 0"),
+    Column("band", "99.9 % band", legend=_BAND_SAYS),
+    Column("different", "DIFFERENT", "d", legend="verdicts that call equal arms different"),
     Column("different_band", "99.9 % band"),
     Column("largest_percent", "largest |effect| %", ".3f"),
-    Column("half_width_percent", "median half-width %", ".3f"),
-    Column("inside", "inside", align="left"),
+    Column("half_width_percent", "median half-width %", ".3f", legend="of the 95 % t interval"),
+    Column("inside", "inside", align="left", legend="both counts in their bands"),
 ]
 INJECT_COLUMNS = [
-    Column("effect_percent", "injected %", "g"),
+    Column("effect_percent", "injected %", "g", short="in-jected %"),
     Column("metric", "in", align="left"),
-    Column("verdicts", "verdicts", "d"),
-    Column("detected", "DIFFERENT", "d"),
-    Column("promised_percent", "promised %", ".1f"),
-    Column("detected_band", "99.9 % band"),
-    Column("covered", "interval covers", "d"),
+    Column("verdicts", "verdicts", "d", short="ver-dicts"),
+    Column("detected", "DIFFERENT", "d", legend="verdicts that name a difference"),
+    Column("promised_percent", "promised %", ".1f", short="prom-ised %", legend="how often they should"),
+    Column("detected_band", "99.9 % band", legend=_BAND_SAYS),
+    Column("covered", "interval covers", "d", short="inter-val covers", legend="95 % t intervals that hold the truth"),
     Column("covered_band", "99.9 % band"),
     Column("truth_percent", "truth %", ".3f"),
     Column("error_percent", "mean error %", "+.3f"),
-    Column("clock_percent", "clock change %", "+.3f"),
-    Column("inside", "inside", align="left"),
+    Column(
+        "clock_percent", "clock change %", "+.3f", legend="of the longer arm's clock, which in time adds to the error"
+    ),
+    Column("inside", "inside", align="left", short="in-side", legend="both counts in their bands"),
 ]
 
 

@@ -124,6 +124,7 @@ def _compiled(config: Any, fmt: Any) -> str:
     """What can be told without a GPU: the kernels as compiled for sm_80 and sm_90."""
     from gemm.compiled import compiled_kernels
     from micro.static_tables import sass_text
+    from stats.tables import wrapped
 
     try:
         kernels = compiled_kernels(config.kernels, [80, 90])
@@ -132,15 +133,15 @@ def _compiled(config: Any, fmt: Any) -> str:
     text = sass_text(
         kernels, variants=config.variants, swizzles=(True, False), fmt=fmt, diff=None, title="GEMM kernels as compiled"
     )
-    told = "COMPILED, NOT MEASURED: no CUDA device is visible; times, TFLOPS and the check need one\n\n"
-    return told + text if fmt in ("table", "md") else text
+    told = "COMPILED, NOT MEASURED: no CUDA device is visible; times, TFLOPS and the check need one"
+    return f"{wrapped(told) if fmt == 'table' else told}\n\n{text}" if fmt in ("table", "md") else text
 
 
 def _report(record: Any, fmt: Any) -> str:
     """Heading, table of arms, declared comparisons, notes; CSV and JSON carry the arms and, in JSON, all the rest."""
     from gemm.results import ARM_COLUMNS, COMPARISON_COLUMNS, arm_rows, comparison_rows, heading_lines, note_lines
     from stats.compare import analyse
-    from stats.tables import render
+    from stats.tables import render, wrapped
 
     analysis = analyse(record)
     heading, notes = heading_lines(record), note_lines(record, analysis)
@@ -150,8 +151,9 @@ def _report(record: Any, fmt: Any) -> str:
     if fmt not in ("table", "md"):
         return arms
     end = "  \n" if fmt == "md" else "\n"
-    above = "".join(line + end for line in heading)
-    below = "".join(line + end for line in notes)
+    told = wrapped if fmt == "table" else str
+    above = "".join(told(line) + end for line in heading)
+    below = "".join(told(line) + end for line in notes)
     comparisons = render(COMPARISON_COLUMNS, compared, fmt)
     return f"{above}\n{arms}\n{comparisons}\n{below}\n"
 
@@ -185,17 +187,19 @@ def check(
     from gemm.check import check_all
     from gemm.library import GemmLibrary, build_gemm
     from micro.device import describe_device
+    from stats.tables import fitted
 
     described, _ = describe_device(device)
     arch = described.arch
     library = GemmLibrary(build_gemm(kernels, [arch], flags))
     report = check_all(library, kernels, shapes, seed)
     for failure in report.failures:
-        sys.stdout.write(f"FAIL {failure}\n")
+        sys.stdout.write(fitted(f"FAIL {failure}") + "\n")
     ratios = [error / report.cublas_errors[dtype, where] for (dtype, where, _), error in report.relative_errors.items()]
-    sys.stdout.write(
+    said = (
         f"{report.checked} checks of {len(kernels)} kernels on {len(shapes)} shapes, seed {seed}: "
-        f"{len(report.failures)} failures; largest error relative to cuBLAS's {max(ratios):.4f}\n"
+        f"{len(report.failures)} failures; largest error relative to cuBLAS's {max(ratios):.4f}"
     )
+    sys.stdout.write(fitted(said) + "\n")
     if report.failures:
         raise BenchError(f"{len(report.failures)} of {report.checked} checks failed")

@@ -37,7 +37,7 @@ ARM_COLUMNS = [
     Column("registers", "regs", "d"),
     Column("spill_bytes", "spills", "d"),
     Column("shared_kib", "smem KiB", ".0f"),
-    Column("resident_blocks", "blocks/SM", "d"),
+    Column("resident_blocks", "blocks/SM", "d", short="blocks /SM"),
 ]
 COMPARISON_COLUMNS = [
     Column("a", "a", align="left"),

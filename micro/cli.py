@@ -84,8 +84,10 @@ def bench(
 
 
 def _with_heading(lines: list[str], fmt: str, body: str, after: list[str]) -> str:
-    if fmt == "table":
-        return "\n".join(lines) + "\n\n" + body + "\n" + "".join(line + "\n" for line in after)
+    from stats.tables import wrapped
+
+    if fmt == "table":  # whose columns say what they are
+        return "\n".join(map(wrapped, lines)) + "\n\n" + body
     if fmt == "md":
         return "\n".join(f"{line}  " for line in lines) + "\n\n" + body + "\n" + "".join(line + "\n" for line in after)
     return body

@@ -92,7 +92,8 @@ def measured_text(record: Record, fmt: Any) -> str:
     if fmt in ("csv", "json"):
         return body
     below = [*UNITS_LINES, *skipped]
-    parts = ["\n".join(lines), body, "\n".join(map(wrapped, below) if fmt == "table" else below)]
+    told = wrapped if fmt == "table" else str
+    parts = ["\n".join(map(told, lines)), body, "\n".join(map(told, below))]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 

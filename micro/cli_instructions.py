@@ -133,9 +133,9 @@ def measured_text(record: Record, fmt: Any) -> str:
         return main
     told = wrapped if fmt == "table" else str
     parts = [
-        "\n".join(lines),
+        "\n".join(map(told, lines)),
         main,
-        told(UNITS_LINE),
+        *([UNITS_LINE] if fmt == "md" else []),  # on a terminal the columns say what they are
         told(
             "Cycles against wavefronts: conflict-free + slope x (wavefronts - least), with 95 % intervals; residual: "
             "the worst, in cycles."
@@ -193,4 +193,5 @@ def predicted_text(config: InstructionsConfig, fmt: Any) -> str:
     line = "PREDICTED, NOT MEASURED: no CUDA device is visible; from the addresses alone, per warp instruction and SM"
     rows = prediction_rows([arm.static() for arm in arms_of(config)])
     body = render(PREDICTION_COLUMNS, rows, fmt, extra={"measured": False, "heading": [line]})
-    return body if fmt in ("csv", "json") else f"{line}\n\n{body}"
+    above = wrapped(line) if fmt == "table" else line
+    return body if fmt in ("csv", "json") else f"{above}\n\n{body}"

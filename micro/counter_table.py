@@ -6,8 +6,6 @@ figures by instruction are a hundred rows; they stay in the JSON form.
 
 from __future__ import annotations
 
-import shutil
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,7 +20,7 @@ from micro.counter_compare import (
     summary_rows,
 )
 from micro.counter_record import CountersRecord
-from stats.tables import Column, Format, render, to_json
+from stats.tables import Column, Format, render, to_json, wrapped
 
 __all__ = ["render_counters"]
 
@@ -34,6 +32,17 @@ _USE_HEADINGS = {
     "tensor_percent": "tensor pipe %",
     "l2_percent": "L2 %",
     "occupancy_percent": "occupancy %",
+}
+_LEGENDS = {
+    "lsu_percent": "of the load/store unit's peak",
+    "port_percent": "of the wavefronts that shared memory and L1 could serve",
+    "tensor_percent": "of the tensor cores' peak",
+    "occupancy_percent": "of the warps that an SM holds",
+    "stall_long_scoreboard": "waits for global memory",
+    "stall_short_scoreboard": "waits for shared memory",
+    "stall_mio_throttle": "the queue to the load/store unit is full",
+    "stall_barrier": "waits for the block's other warps",
+    "stall_math_pipe": "the tensor cores are busy",
 }
 
 
@@ -47,7 +56,12 @@ def _pair(row: Mapping[str, Any], key: str) -> str:
 
 def _main(record: CountersRecord, fmt: Format) -> str:
     columns = [Column("arm", "arm", align="left"), *(Column(key, heading) for key, heading in _PAIRS.items())]
-    columns += [Column("equal", "equal", "d"), Column("explained", "explained", "d"), Column("open", "open", "d")]
+    columns[1:3] = [Column("lds", "LDS", legend="ld.shared"), Column("ldsm", "LDSM", legend="ldmatrix")]
+    columns += [
+        Column("equal", "equal", "d", legend="predicted counters that are equal in the whole launch"),
+        Column("explained", "explained", "d", legend="those that differ by a cause told below"),
+        Column("open", "open", "d", legend="those that differ and nothing shows why"),
+    ]
     columns += [
         Column("pipe_wavefronts", "wavefronts, chip's", ".3f", min_width=110),
         Column("pipe_conflicts", "conflicts, chip's", ".3f", min_width=110),
@@ -59,18 +73,22 @@ def _main(record: CountersRecord, fmt: Format) -> str:
 def _lsu(record: CountersRecord, fmt: Format) -> str:
     columns = [
         Column("arm", "arm", align="left"),
-        Column("counted", "LSU pipe", ",d"),
-        Column("by_opcode", "its opcodes", ",d"),
-        Column("left", "left", ",d"),
+        Column("counted", "LSU pipe", ",d", legend="instructions that its counter shows"),
+        Column("by_opcode", "its opcodes", ",d", legend="counted one by one in the machine code"),
+        Column("left", "left", ",d", legend="the first less the second"),
         Column("left_per_warp", "left per warp", ".6g"),
-        Column("s2r_per_warp", "S2R per warp", ".6g"),
+        Column(
+            "s2r_per_warp", "S2R per warp", ".6g", legend="reads of special registers, some of which the pipe serves"
+        ),
     ]
     return render(columns, lsu_rows(record), fmt)
 
 
 def _use(record: CountersRecord, keys: Sequence[str], headings: Mapping[str, str], fmt: Format) -> str:
     columns = [Column("arm", "arm", align="left")]
-    columns += [Column(key, headings[key], ",.0f" if key == "cycles" else ".2f") for key in keys]
+    columns += [
+        Column(key, headings[key], ",.0f" if key == "cycles" else ".2f", legend=_LEGENDS.get(key, "")) for key in keys
+    ]
     rows = [{"arm": launch.arm, **{key: launch.counted.get(key) for key in keys}} for launch in record.launches]
     return render(columns, rows, fmt)
 
@@ -149,22 +167,8 @@ def _causes(record: CountersRecord, fmt: Format) -> str:
         return "nothing: every counter that was predicted equals its prediction to the last\n"
     if fmt == "md":
         return "".join(f"- `{row['key']}`: {row['difference']} ({row['launches']}). {row['cause']}\n" for row in rows)
-    indent = "  "
-    return "".join(
-        _wrapped(f"{row['key']}: {row['difference']} ({row['launches']})", indent)
-        + _wrapped(row["cause"], indent, indent)
-        for row in rows
-    )
-
-
-def _wrapped(text: str, later: str = "", first: str = "") -> str:
-    width = min(shutil.get_terminal_size((120, 24)).columns, 120)
-    return (
-        textwrap.fill(
-            text, width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False, break_long_words=False
-        )
-        + "\n"
-    )
+    told = [(f"{row['key']}: {row['difference']} ({row['launches']})", f"  {row['cause']}") for row in rows]
+    return "".join(f"{wrapped(what)}\n{wrapped(why, 0)}\n" for what, why in told)
 
 
 def _titled(title: str, body: str, fmt: Format) -> str:
@@ -172,4 +176,4 @@ def _titled(title: str, body: str, fmt: Format) -> str:
 
 
 def _lines(lines: Sequence[str], fmt: Format) -> str:
-    return "".join(f"{line}  \n" if fmt == "md" else _wrapped(line, "  ") for line in lines)
+    return "".join(f"{line}  \n" if fmt == "md" else f"{wrapped(line)}\n" for line in lines)

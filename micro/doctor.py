@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from micro import doctor_gpu, doctor_tools
 from micro.doctor_probes import Finding, Probes
-from stats.tables import to_json
+from stats.tables import fitted, to_json
 
 __all__ = ["diagnose", "exit_status", "findings_json", "findings_text"]
 
@@ -49,7 +49,7 @@ def findings_text(findings: Sequence[Finding]) -> str:
     for finding in findings:
         remedy = f" -> {finding.remedy}" if finding.remedy else ""
         text = " ".join(f"{finding.detail}{remedy}".split())
-        lines.append(f"{finding.status:<4}  {finding.topic:<{width}}  {text}")
+        lines.append(fitted(f"{finding.status:<4}  {finding.topic:<{width}}  {text}", width + 8))
     lines.append(", ".join(f"{count} {status}" for status, count in _counts(findings).items()))
     return "\n".join(lines) + "\n"
 

@@ -38,15 +38,21 @@ __all__ = [
 
 COLUMNS = [
     Column("instruction", "instruction", align="left"),
-    Column("pattern", "pattern", align="left"),
+    Column("pattern", "pattern", align="left", legend="wayN is an N-way bank conflict"),
     Column("wavefronts", "wavefr.", "d"),
-    Column("latency", "latency"),
-    Column("throughput", "cycles/instr."),
-    Column("floor", "floor", ".0f", min_width=100),
-    Column("error_percent", "over %", "+.1f"),
-    Column("bytes_per_clk", "B/clk/SM", ".1f"),
-    Column("percent_of_limit", "% of 128", ".1f", min_width=100),
-    Column("fma_per_clk", "FMA/clk/SM", ".0f", min_width=90),
+    Column("latency", "latency", legend="one warp, one chain, SM cycles, 95 % interval, ± rounded up"),
+    Column("throughput", "cycles/instr.", legend="per warp instruction and SM with many under way, likewise"),
+    Column("floor", "floor", ".0f", min_width=100, legend="the predicted wavefronts, one a cycle"),
+    Column(
+        "error_percent",
+        "over %",
+        "+.1f",
+        legend="cycles/instr. against the predicted wavefronts, one a cycle, negative where "
+        "a wide load's groups merge identical words (broadcast), which the model does not know",
+    ),
+    Column("bytes_per_clk", "B/clk/SM", ".1f", legend="none where lanes share words"),
+    Column("percent_of_limit", "% of 128", ".1f", min_width=100, legend="of the port's bytes per clock and SM"),
+    Column("fma_per_clk", "FMA/clk/SM", ".0f", min_width=90, legend="multiply-adds of mma"),
 ]
 FIT_COLUMNS = [
     Column("instruction", "instruction", align="left"),
@@ -68,10 +74,10 @@ UNITS_LINE = (
 _MERGED = "broadcast (merged words: not in the model)"
 PREDICTION_COLUMNS = [
     Column("instruction", "instruction", align="left"),
-    Column("pattern", "pattern", align="left"),
-    Column("wavefronts", "wavefronts", "d"),
+    Column("pattern", "pattern", align="left", legend="wayN is an N-way bank conflict"),
+    Column("wavefronts", "wavefronts", "d", legend="the port serves one a cycle"),
     Column("floor", "floor (cycles)", ".0f"),
-    Column("bytes_per_clk", "B/clk/SM", ".1f"),
+    Column("bytes_per_clk", "B/clk/SM", ".1f", legend="none where lanes share words"),
 ]
 
 

@@ -6,8 +6,8 @@ over cycles, so the ends of an interval change places.
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from dataclasses import replace
 
 from micro.arm_names import MMA_ARM, Work, arm_name, parse_arm
 from micro.device import SHARED_BYTES_PER_CLK
@@ -63,8 +63,8 @@ def _loads(record: Record) -> list[tuple[str, bool, Level]]:
 def micro_table(record: Record) -> Table:
     """L, M, T, rate, overlap and prediction of each variant."""
     # The terminal's headings may break at a hyphen; a page has room for them whole.
-    columns = [dataclasses.replace(column, heading=column.heading.replace("-", "")) for column in COLUMNS]
-    return Table("Shared-memory read path", columns, measured_rows(record), " ".join(UNITS_LINES))
+    columns = [replace(column, heading=column.heading.replace("-", ""), short=column.heading) for column in COLUMNS]
+    return Table("Shared-memory read path", columns, measured_rows(record), " ".join(UNITS_LINES), own_legends=True)
 
 
 def ladder(record: Record) -> Ladder:
@@ -122,7 +122,8 @@ def instructions_table(record: Record) -> Table:
     from micro import instruction_results  # its wavefronts come compiled: other records need no compiler
 
     rows = instruction_results.table_rows(instruction_results.points_of(record))
-    return Table("Shared-memory instructions", instruction_results.COLUMNS, rows, instruction_results.UNITS_LINE)
+    note = instruction_results.UNITS_LINE
+    return Table("Shared-memory instructions", instruction_results.COLUMNS, rows, note, own_legends=True)
 
 
 def published_table(record: Record) -> Table:

@@ -29,17 +29,17 @@ __all__ = [
 ]
 
 COLUMNS = [
-    Column("name", "variant", align="left"),
-    Column("load", "L"),
-    Column("mma", "M", min_width=100),
-    Column("load_mma", "T"),
-    Column("hidden_percent", "hidden %", ".0f"),
+    Column("name", "variant", align="left", legend="noswz is without the swizzle"),
+    Column("load", "L", legend="load only, SM cycles per warp k-step (16 mma), 95 % interval, ± rounded up"),
+    Column("mma", "M", min_width=100, legend="mma only, likewise"),
+    Column("load_mma", "T", legend="load and mma, likewise"),
+    Column("hidden_percent", "hidden %", ".0f", legend="(L+M-T)/min(L,M)"),
     Column("bytes_per_clk", "B/clk/SM", ".1f"),
-    Column("percent_of_limit", "% of 128", ".1f"),
-    Column("predicted", "pred. L", ".0f", min_width=100),
-    Column("error_percent", "error %", "+.2f"),
-    Column("wavefronts", "wave-fronts", "d"),
-    Column("instructions", "loads", "d"),
+    Column("percent_of_limit", "% of 128", ".1f", legend="of the port's bytes per clock and SM"),
+    Column("predicted", "pred. L", ".0f", min_width=100, legend="from the addresses alone"),
+    Column("error_percent", "error %", "+.2f", legend="measured L against the prediction from the addresses alone"),
+    Column("wavefronts", "wave-fronts", "d", legend="per warp k-step, of which the port serves one a cycle"),
+    Column("instructions", "loads", "d", legend="instructions per warp k-step"),
 ]
 # The same for programs: every figure unrounded, with the ends of its interval.
 DATA_COLUMNS = [
@@ -64,11 +64,11 @@ UNITS_LINES = [
 ]
 PREDICTION_COLUMNS = [
     Column("variant", "variant", align="left"),
-    Column("swizzle", "swz", align="left"),
+    Column("swizzle", "swz", align="left", legend="whether the tiles in shared memory are swizzled"),
     Column("predicted", "predicted L (cycles per warp k-step)", ".0f"),
     Column("bytes_per_clk", "predicted B/clk/SM", ".1f"),
-    Column("percent_of_limit", "% of 128", ".1f"),
-    Column("wavefronts", "wavefronts", "d"),
+    Column("percent_of_limit", "% of 128", ".1f", legend="of the port's bytes per clock and SM"),
+    Column("wavefronts", "wavefronts", "d", legend="per warp k-step, of which the port serves one a cycle"),
     Column("instructions", "load instructions", "d"),
 ]
 

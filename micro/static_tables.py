@@ -14,11 +14,23 @@ from micro.layout import layout
 from micro.sass_report import CATEGORIES, Kernel
 from micro.variants import VARIANTS
 from stats.errors import UserError
-from stats.tables import Column, Format, render
+from stats.tables import Column, Format, render, wrapped
 
 __all__ = ["banks_text", "sass_text"]
 
 _SHOWN = ("HMMA", "PRMT", "LOP3", "IMAD", "LEA", "IADD", "BAR", "LDGSTS", "NOP", "never")
+_LEGENDS = {
+    "HMMA": "the mma",
+    "PRMT": "bytes put together, such as two 16-bit halves",
+    "LOP3": "bitwise logic, such as the xor that uses up what is only loaded",
+    "IMAD": "integer multiply-add, also used as a move",
+    "LEA": "shift and add, of addresses",
+    "IADD": "integer add",
+    "BAR": "barrier of the block",
+    "LDGSTS": "cp.async",
+    "NOP": "nothing, but an issue slot",
+    "never": "LDS that ptxas puts before cp.async, switched off by their predicate: an issue slot, not a load",
+}
 _BANKS_TITLE = "bank model (a prediction): wavefronts per warp and k-step"
 
 
@@ -29,25 +41,34 @@ def _complete_columns(labels: list[str]) -> list[Any]:
     return [Column(key, key) for key in ("arch", *labels, *counts, *resources, "kernel")]
 
 
-def _columns(rows: list[dict[str, Any]], labels: list[str]) -> list[Any]:
-    """What a reader needs: columns of zeros are left out, and what is left over goes into one column."""
-    shown = [name for name in _SHOWN if any(row[name] >= 0.5 for row in rows)]
+def _counted(rows: list[dict[str, Any]]) -> list[str]:
+    """The instructions worth a figure: columns of zeros are left out."""
+    return [name for name in _SHOWN if any(row[name] >= 0.5 for row in rows)]
+
+
+def _columns(rows: list[dict[str, Any]], labels: list[str], shown: list[str]) -> list[Any]:
+    """What a reader needs: ``shown`` counts, and what is left over in one column."""
     for row in rows:
         kinds = [name for name in row if name.startswith(("LDS.", "LDSM.")) and row[name]]
         row["kinds"] = ", ".join(f"{row[name]:g} {name}" for name in kinds)
-        row["rest"] = row["issue_slots"] - row["loads"] - sum(row[name] for name in shown)
+        row["rest"] = row["issue_slots"] - row["loads"] - sum(row[name] for name in _counted(rows))
     return [
         Column("arch", "sm"),
         *(Column(label, label, align="left") for label in labels),
-        Column("loads", "loads", ".4g"),
-        Column("kinds", "as", align="left"),
-        *(Column(name, name, ".3g") for name in shown),
-        Column("rest", "other", ".3g", min_width=100),
-        Column("issue_slots", "issue slots", ".1f"),
-        Column("registers", "registers"),
-        Column("spill_instructions", "spills", min_width=90),
+        Column("loads", "loads", ".4g", legend="of shared memory"),
+        Column("kinds", "as", align="left", legend="LDS.N is ld.shared of N bits, LDSM.xN is ldmatrix.xN"),
+        *(Column(name, name, ".3g", legend=_LEGENDS.get(name, "")) for name in shown),
+        Column("rest", "other", ".3g", min_width=100, legend="issue slots that no column names"),
+        Column("issue_slots", "issue slots", ".1f", legend="all instructions, of which a scheduler issues one a cycle"),
+        Column("registers", "registers", short="regs", legend="a thread"),
+        Column(
+            "spill_instructions",
+            "spills",
+            min_width=90,
+            legend="instructions that move registers to or from local memory",
+        ),
         Column("shared_bytes", "shared bytes", min_width=110),
-        Column("resident_blocks", "blocks per SM", min_width=100),
+        Column("resident_blocks", "blocks per SM", min_width=100, legend="how many fit at once"),
     ]
 
 
@@ -116,7 +137,13 @@ def sass_text(
         same = [label for label in labels if len({row[label] for row in rows}) == 1]
         labels = [label for label in labels if label not in same]
         heading += "".join(f", {label} {rows[0][label]}" for label in same)
-    return render(_columns(rows, labels), rows, fmt, title=heading)
+    shown = _counted(rows)
+    if fmt != "table" or len(rows) < 2:
+        return render(_columns(rows, labels, shown), rows, fmt, title=heading)
+    same = [name for name in shown if len({row[name] for row in rows}) == 1]
+    text = render(_columns(rows, labels, [name for name in shown if name not in same]), rows, fmt, title=heading)
+    told = "; ".join(f"{name} {rows[0][name]:.3g} ({_LEGENDS[name]})" for name in same)
+    return text + (wrapped(f"in every row: {told}") + "\n" if same else "")
 
 
 def _bank_rows(name: str, swizzle: bool, *, each: bool) -> list[dict[str, Any]]:
@@ -172,16 +199,26 @@ def banks_text(variants: list[str], swizzles: tuple[bool, ...], fmt: Format, *, 
             )
     columns = [
         Column("variant", "variant", align="left"),
-        Column("swizzle", "swizzle", align="left"),
+        Column("swizzle", "swizzle", align="left", short="swz"),
         Column("step", "step", align="left"),
         Column("instruction", "instruction", align="left"),
         *([Column("fragment", "fragment"), Column("load", "load")] if each else []),
-        Column("instructions", "count", "g"),
-        Column("wavefronts_each", "wavefronts each"),
-        Column("ideal_each", "ideal each", min_width=100),
-        Column("ways", "conflict ways"),
-        Column("banks", "banks", min_width=100),
-        Column("wavefronts", "wavefronts", "g"),
-        Column("excess", "excess", "g", min_width=100),
+        Column("instructions", "count", "g", legend="instructions per warp and k-step"),
+        Column(
+            "wavefronts_each",
+            "wavefronts each",
+            short="wave-fronts each",
+            legend="of one instruction, of which the port serves one a cycle",
+        ),
+        Column("ideal_each", "ideal each", min_width=100, legend="wavefronts if no bank conflicted"),
+        Column(
+            "ways",
+            "conflict ways",
+            short="con-flict ways",
+            legend="the most words that one bank must give (1: no conflict)",
+        ),
+        Column("banks", "banks", min_width=100, legend="distinct ones touched, of 32"),
+        Column("wavefronts", "wavefronts", "g", short="wave-fronts", legend="per warp and k-step"),
+        Column("excess", "excess", "g", min_width=100, legend="wavefronts that conflicts add"),
     ]
     return render(columns, rows, fmt, title=_BANKS_TITLE)

@@ -101,16 +101,17 @@ def table(
 def _listed(source: Source) -> str:
     from stats.report.figure_data import figure_names
     from stats.report.queries import build_table, table_names
+    from stats.tables import fitted
 
     lines = [f"{source.shown_as}\n"]
     for name in table_names(source):
         try:
             keys = dict.fromkeys(key for row in build_table(source, name).rows for key in row)
         except BenchError as error:
-            lines.append(f"  table {name}: {error}\n")
+            lines.append(fitted(f"  table {name}: {error}") + "\n")
         else:
-            lines.append(f"  table {name}: {', '.join(keys) or 'no rows'}\n")
-    lines.append(f"  figures: {', '.join(figure_names(source))}\n")
+            lines.append(fitted(f"  table {name}: {', '.join(keys) or 'no rows'}") + "\n")
+    lines.append(fitted(f"  figures: {', '.join(figure_names(source))}") + "\n")
     return "".join(lines)
 
 
@@ -121,8 +122,9 @@ def _tables(found: Sequence[tuple[Source, Table]], fmt: Any) -> str:
     if fmt in ("table", "md"):
         blocks = []
         for source, made in found:
-            stale = f"{source.freshness.line}\n\n" if source.freshness.line else ""
-            below = [line for line in (made.note, source.caption) if line]
+            stale = source.freshness.line or ""
+            stale = f"{wrapped(stale) if fmt == 'table' else stale}\n\n" if stale else ""
+            below = [line for line in (made.note_for(fmt), source.caption) if line]
             end = "".join(f"{line}  \n" if fmt == "md" else f"{wrapped(line)}\n" for line in below)
             blocks.append(f"{stale}{render(made.columns, made.rows, fmt, title=made.title)}\n{end}")
         return "\n".join(blocks)
@@ -181,6 +183,7 @@ def readme(
 ) -> None:
     """Make README.md and docs/ from the templates in docs/pages and the records they name, or check them."""
     from stats.report.readme import find_folder, read_pages, write_pages
+    from stats.tables import fitted
 
     for option, given in (("--strict", strict), ("--untraced", untraced)):
         if given and not check:
@@ -196,17 +199,19 @@ def readme(
         for finding in findings:
             if finding.differs:
                 indented = finding.differs.replace("\n", "\n  ")
-                sys.stdout.write(f"{finding.where} differs:\n  {indented}\n")
+                sys.stdout.write(fitted(f"{finding.where} differs:") + f"\n  {indented}\n")
             if finding.stale:
-                sys.stdout.write(f"{finding.where}: {finding.stale}\n")
+                sys.stdout.write(fitted(f"{finding.where}: {finding.stale}") + "\n")
         loose = page.untraced if untraced else []
         for one in loose:
-            sys.stdout.write(f"{page.template}:{one.line}: {one.text!r} is typed in; give it a field\n")
+            said = f"{page.template}:{one.line}: {one.text!r} is typed in; give it a field"
+            sys.stdout.write(fitted(said) + "\n")
         differs = sum(bool(finding.differs) for finding in findings)
         stale = sum(finding.stale is not None for finding in findings)
         failed = failed or bool(differs or loose or (strict and stale))
         if check:
-            sys.stdout.write(f"{page.path}: {len(page.fields)} fields, {differs} differ, {stale} stale\n")
+            counted = f"{page.path}: {len(page.fields)} fields, {differs} differ, {stale} stale"
+            sys.stdout.write(fitted(counted) + "\n")
     if check and failed:
         raise typer.Exit(1)
 

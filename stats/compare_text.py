@@ -237,6 +237,9 @@ def render_analysis(result: Analysis, fmt: Format, status: tuple[int, str]) -> s
     if fmt == "md":
         body = render(_MARKDOWN, rows, "md")
         return body + "\n" + "\n".join(f"- {line.strip()}" for line in [*notes(result), *cautions, end]) + "\n"
+    if any("/" in c.a + c.b for c in result.comparisons):  # which slash is the pair's?
+        for row, c in zip(rows, result.comparisons, strict=True):
+            row["pair"] = _name(c) if c.a == c.b else f"{c.a} / {c.b}"
     tables = render(_CLAIMS, rows, "table") + "\n" + render(_EVIDENCE, rows, "table")
     warned = ["", "Cautions:", *(f"  {line}" for line in cautions)] if cautions else []
     return tables + "\n" + "\n".join(map(wrapped, [*notes(result), *warned, "", end])) + "\n"

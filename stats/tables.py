@@ -11,17 +11,24 @@ import csv
 import io
 import json
 import math
+import os
 import re
 import shutil
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-__all__ = ["FORMATS", "Column", "Format", "render", "to_json", "wrapped"]
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["FORMATS", "Column", "Format", "fitted", "render", "to_json", "wrapped"]
 
 Format = Literal["table", "md", "csv", "json"]
 _PROSE_WIDTH, _NARROW_PROSE = 64, 16  # characters of a line; the second where the terminal is too narrow
+_IN_NAMES = re.compile(r"(?<=[/+])(?=[^/+])")  # where a name that is too long may break
+_HOLD, _BREAK = "\N{NO-BREAK SPACE}", "\N{ZERO WIDTH SPACE}"  # inside a text that is being broken into lines
 FORMATS: tuple[Format, ...] = ("table", "md", "csv", "json")
 
 
@@ -46,7 +53,9 @@ class Column:
     heading: str
     spec: str = ""
     align: Literal["left", "right"] = "right"
-    min_width: int = 0  # a terminal narrower than this does without the column; the other formats always have it
+    min_width: int = 0  # a terminal narrower than this may do without the column; the other formats always have it
+    short: str = ""  # the heading where the terminal has no room for the usual one
+    legend: str = ""  # what the column means, told below the table on a terminal that shows it
 
     def text(self, row: Mapping[str, Any]) -> str:
         """The cell as a reader sees it."""
@@ -91,31 +100,46 @@ def _csv(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> str:
     return out.getvalue()
 
 
-def _prose(text: str, width: int = _PROSE_WIDTH) -> str:
+def _prose(text: str, width: int = _PROSE_WIDTH, *, in_names: bool = False) -> str:
     """A text broken into lines of a readable length: a warning in a column must not widen its table without end."""
-    whole = re.sub(" (?=[%±])", "\N{NO-BREAK SPACE}", text)  # a figure stays with its sign
-    lines = textwrap.wrap(whole, width, break_long_words=False, break_on_hyphens=False)
-    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ") or text
+    breaks = "" if not in_names else _BREAK
+    told = re.sub(rf"\S{{{width + 1},}}", lambda name: _IN_NAMES.sub(breaks, name[0]), _bound(text))
+    return _filled(told, width) or text
+
+
+def _bound(text: str) -> str:
+    """The text with every figure bound to its sign."""
+    return re.sub(" (?=[%±])", _HOLD, text)
+
+
+def _filled(text: str, width: int, hang: str = "") -> str:
+    filler = textwrap.TextWrapper(width, subsequent_indent=hang, break_long_words=False, break_on_hyphens=False)
+    filler.wordsep_simple_re = re.compile(rf"([\t ]+|(?<={_BREAK}))")
+    return filler.fill(text).replace(_HOLD, " ").replace(_BREAK, "")
 
 
 def _longest(lines: Sequence[str]) -> int:
     return max((len(part) for line in lines for part in line.splitlines()), default=0)
 
 
-def _narrower(texts: list[list[str]], excess: int) -> list[list[str]]:
+def _narrower(texts: list[list[str]], excess: int, *, in_names: bool) -> list[list[str]]:
     """Columns of prose, each the list of its cells, broken into shorter lines: the widest first, by ``excess`` in all.
 
-    None becomes narrower than _NARROW_PROSE, and a word stays whole.
+    None becomes narrower than _NARROW_PROSE, and a word stays whole, unless it may break ``in_names``.
     """
     widths = [_longest(column) for column in texts]
-    stuck = [max(_NARROW_PROSE, *(_longest(cell.split()) for cell in column)) for column in texts]
+    words = re.compile(r"[\t ]+" + (f"|{_IN_NAMES.pattern}" if in_names else ""))
+    stuck = [max(_NARROW_PROSE, *(_longest(words.split(_bound(cell))) for cell in column)) for column in texts]
     while excess > 0:
         room, widest = max((width, i) if width > stuck[i] else (0, i) for i, width in enumerate(widths))
         if room == 0:
             break
         widths[widest] -= 1
         excess -= 1
-    return [[_prose(cell, max(1, width)) for cell in column] for column, width in zip(texts, widths, strict=True)]
+    return [
+        [_prose(cell, max(1, width), in_names=in_names) for cell in column]
+        for column, width in zip(texts, widths, strict=True)
+    ]
 
 
 def _terminal_width() -> int:
@@ -126,54 +150,109 @@ def wrapped(line: str, hang: int = 2) -> str:
     """A line of text broken at the terminal's width, what follows set ``hang`` columns further in than its start."""
     start = len(line) - len(line.lstrip())
     room = max(_terminal_width(), start + hang + 20)
-    return textwrap.fill(
-        line, room, subsequent_indent=" " * (start + hang), break_long_words=False, break_on_hyphens=False
-    )
+    return _filled(_bound(line), room, " " * (start + hang))
 
 
-def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], title: str | None) -> str:
-    from rich import box
+def fitted(line: str, hang: int = 2) -> str:
+    """As ``wrapped`` on a terminal, or where COLUMNS says how wide it is; in a pipe a line stays one line."""
+    return wrapped(line, hang) if sys.stdout.isatty() or os.environ.get("COLUMNS") else line
+
+
+def _measure(table: Table) -> int:
     from rich.console import Console
-    from rich.markup import escape
     from rich.measure import Measurement
+
+    console = Console(file=io.StringIO(), width=10_000)
+    return Measurement.get(console, console.options, table).maximum
+
+
+def _table(columns: Sequence[Column], cells: list[list[str]], *, narrow: bool) -> Table:
+    from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
-    out = io.StringIO()
-    console = Console(file=out, width=_terminal_width(), highlight=False, emoji=False)
-    columns = [column for column in columns if column.min_width <= console.width]
+    padding = (0, 0) if narrow else (0, 0, 0, 1)
+    made = Table(box=box.SIMPLE_HEAD, padding=padding, pad_edge=False, show_edge=False)
+    for i, column in enumerate(columns):
+        # A heading may break between words; a figure broken over two lines would be read as two.
+        texts = [text for line in cells for text in line[i].splitlines()]
+        heading = (narrow and column.short) or column.heading
+        width = max(len(text) for text in (*re.split(r"\s|(?<=-)", heading), *texts, " "))
+        made.add_column(
+            "\n".join(textwrap.wrap(heading, width)) if narrow else heading, justify=column.align, no_wrap=True
+        )
+    for line in cells:
+        made.add_row(*(escape(text) for text in line))
+    return made
+
+
+def _laid_out(
+    columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], room: int, *, in_names: bool = False
+) -> tuple[Table, int]:
+    """The table and its width: whole where there is room, else with broken headings, else with prose in more lines."""
     cells = [
         [_prose(column.text(row)) if column.align == "left" else column.text(row) for column in columns] for row in rows
     ]
+    for narrow in (False, True):
+        shown = _table(columns, cells, narrow=narrow)
+        width = _measure(shown)
+        if width <= room:
+            return shown, width
+    prose = [i for i, column in enumerate(columns) if column.align == "left"]
+    if prose and cells:
+        texts = _narrower([[line[i] for line in cells] for i in prose], width - room, in_names=in_names)
+        for i, column in zip(prose, texts, strict=True):
+            for line, text in zip(cells, column, strict=True):
+                line[i] = text
+        shown = _table(columns, cells, narrow=True)
+    return shown, _measure(shown)
 
-    def table(*, narrow: bool) -> Table:
-        padding = (0, 0) if narrow else (0, 0, 0, 1)
-        made = Table(
-            box=box.SIMPLE_HEAD, padding=padding, pad_edge=False, title=title, title_justify="left", show_edge=False
-        )
-        for i, column in enumerate(columns):
-            # A heading may break between words; a figure broken over two lines would be read as two.
-            texts = [text for line in cells for text in line[i].splitlines()]
-            width = max(len(text) for text in (*re.split(r"\s|(?<=-)", column.heading), *texts, " "))
-            heading = "\n".join(textwrap.wrap(column.heading, width)) if narrow else column.heading
-            made.add_column(heading, justify=column.align, no_wrap=True)
-        for line in cells:
-            made.add_row(*(escape(text) for text in line))
-        return made
 
-    unbounded = console.options.update(max_width=10_000)
-    shown = table(narrow=False)
-    if Measurement.get(console, unbounded, shown).maximum > console.width:
-        shown = table(narrow=True)
-        excess = Measurement.get(console, unbounded, shown).maximum - console.width
-        prose = [i for i, column in enumerate(columns) if column.align == "left"]
-        if excess > 0 and prose and cells:
-            for i, texts in zip(prose, _narrower([[line[i] for line in cells] for i in prose], excess), strict=True):
-                for line, text in zip(cells, texts, strict=True):
-                    line[i] = text
-            shown = table(narrow=True)
-        console.width = max(console.width, Measurement.get(console, unbounded, shown).maximum)
-    console.print(shown)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+def _parts(columns: list[Column], rows: Sequence[Mapping[str, Any]], room: int) -> list[Table]:
+    """The columns as several tables, each with the leading columns, which name its rows; none where one is too wide."""
+    names = next((i for i, column in enumerate(columns) if i and column.align == "right"), 1)
+    for in_names in (False, True):
+        parts: list[list[Column]] = []
+        for column in columns[names:]:
+            if not parts or _laid_out([*parts[-1], column], rows, room, in_names=in_names)[1] > room:
+                parts.append(columns[:names])
+            parts[-1] = [*parts[-1], column]
+        made = [_laid_out(part, rows, room, in_names=in_names) for part in parts]
+        if made and all(width <= room for _, width in made):
+            return [table for table, _ in made]
+    return []
+
+
+def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], title: str | None) -> str:
+    """The table within the terminal's width.
+
+    What gives way, in this order: headings and prose, which take more lines; columns with a ``min_width``, which a
+    line below names; names, which break after a slash; the table, whose columns go into several below each other.
+    """
+    from rich.console import Console
+
+    room, kept, out = _terminal_width(), list(columns), io.StringIO()
+    shown, width = _laid_out(kept, rows, room)
+    while width > room and (spare := [column for column in kept if column.min_width > room]):
+        kept.remove(max(reversed(spare), key=lambda column: column.min_width))
+        shown, width = _laid_out(kept, rows, room)
+    if width > room:
+        shown, width = _laid_out(kept, rows, room, in_names=True)
+    tables = [shown]
+    if width > room and (parts := _parts(list(columns), rows, room)):
+        kept, tables = list(columns), parts
+    for i, table in enumerate(tables):
+        console = Console(file=out, width=max(room, _measure(table)), highlight=False, emoji=False)
+        console.print(*([""] if i else []), table, sep="\n")
+    text = f"{wrapped(title)}\n" if title else ""
+    text += "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    gone = [column for column in columns if column not in kept]
+    below = ["; ".join(f"{column.heading}: {column.legend}" for column in kept if column.legend)]
+    if gone:
+        names = "; ".join(dict.fromkeys(column.heading for column in gone))
+        below.append(f"more columns from {max(column.min_width for column in gone)} columns on: {names}")
+    below = [wrapped(line) + "\n" for line in below if line]
+    return "\n".join([text, "".join(below)]) if below else text
 
 
 def render(

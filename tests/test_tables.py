@@ -80,3 +80,46 @@ def test_a_column_without_a_text_and_prose_beside_it_give_way(monkeypatch: pytes
     monkeypatch.setenv("COLUMNS", "30")
     columns = [Column("told", "told", align="left"), Column("none", "", align="left")]
     assert max(map(len, render(columns, [{"told": "a word of it " * 9, "none": ""}], "table").splitlines())) <= 30
+
+
+def test_columns_that_give_way_are_named_and_only_those_shown_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = [
+        Column("arm", "arm", align="left"),
+        Column("cycles", "cycles", legend="of a launch"),
+        Column("more", "more", min_width=60, legend="said elsewhere, too"),
+    ]
+    rows = [{"arm": "a" * 20, "cycles": "1" * 15, "more": "2" * 10}]
+    monkeypatch.setenv("COLUMNS", "40")
+    narrow = render(columns, rows, "table")
+    assert "cycles: of a launch" in narrow
+    assert "more columns from 60 columns on: more" in narrow
+    assert "elsewhere" not in narrow
+    assert "2" * 10 not in narrow
+    monkeypatch.setenv("COLUMNS", "50")  # narrower than min_width, but there is room
+    wide = render(columns, rows, "table")
+    assert "2" * 10 in wide
+    assert "more: said elsewhere, too" in wide
+    assert "more columns" not in wide
+    assert "elsewhere" not in render(columns, rows, "md")
+
+
+def test_a_table_too_wide_falls_into_several_with_the_same_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    columns = [Column("arm", "arm", align="left"), *(Column(f"c{i}", f"c{i}") for i in range(6))]
+    rows = [{"arm": f"arm {arm}", **{f"c{i}": f"{arm}{i}" * 6 for i in range(6)}} for arm in (1, 2)]
+    text = render(columns, rows, "table")
+    assert max(map(len, text.splitlines())) <= 40
+    assert text.count("arm 2") == 3
+    assert all(text.count(f"{arm}{i}" * 6) == 1 for arm in (1, 2) for i in range(6))
+
+
+def test_a_long_name_breaks_after_a_slash_or_a_plus_once_nothing_else_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "ld.shared.b32/n24+cp.async/c1+mma"
+    columns = [Column("arm", "arm", align="left"), Column("cycles", "cycles"), Column("base", "base", align="left")]
+    rows = [{"arm": name, "cycles": "12.345 ±0.001", "base": name}]
+    for width, lines in ((80, 1), (60, 2)):
+        monkeypatch.setenv("COLUMNS", str(width + 1))
+        shown = render(columns, rows, "table").splitlines()[2:]
+        assert len(shown) == lines
+    assert shown[0].split() == ["ld.shared.b32/n24+", "12.345", "±0.001", "ld.shared.b32/n24+"]
+    assert shown[1].split() == ["cp.async/c1+mma", "cp.async/c1+mma"]

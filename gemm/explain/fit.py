@@ -42,7 +42,7 @@ COLUMNS = [
     Column("parameter", "parameter", align="left"),
     Column("value", "value", "g"),
     Column("chosen", "chosen", align="left"),
-    Column("contention_rms", "contention: rms error %", ".1f"),
+    Column("contention_rms", "contention: rms error %", ".1f", short="conten-tion: rms error %"),
     Column("contention_worst", "worst %", "+.1f"),
     Column("worst_arm", "worst arm", align="left"),
     Column("reads_rms", "reads: rms error %", ".1f"),

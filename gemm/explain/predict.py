@@ -44,12 +44,12 @@ COLUMNS = [
     Column("arch", "sm", "d"),
     Column("figure", "figure", align="left"),
     Column("arm", "arm", align="left"),
-    Column("blocks", "blocks/SM", "d"),
+    Column("blocks", "blocks/SM", "d", legend="resident"),
     Column("predicted", "predicted", ".2f"),
-    Column("near", "mma ±2 %", align="left"),
+    Column("near", "mma ±2 %", align="left", legend="the prediction if an mma took 2 % less or more"),
     Column("measured", "measured"),
     Column("error_percent", "error %", "+.1f"),
-    Column("within", "asked", align="left"),
+    Column("within", "asked", align="left", legend="the error that was allowed beforehand"),
 ]
 _NEAR = (0.98, 1.0, 1.02)  # of the mma interval
 _ASKED = {"load": 2.0, "load+mma": 10.0, "gemm": 15.0}

@@ -22,11 +22,11 @@ __all__ = ["COLUMNS", "reach_rows"]
 
 COLUMNS = [
     Column("arm", "arm", align="left"),
-    Column("ladder", "of the ladder", align="left"),
-    Column("blocks", "blocks/SM", "d"),
+    Column("ladder", "of the ladder", align="left", legend="one of the four kernels compared, not one of them changed"),
+    Column("blocks", "blocks/SM", "d", legend="resident"),
     Column("predicted", "predicted, SM cycles per warp k-step", ".2f"),
     Column("measured", "measured, likewise"),
-    Column("error_percent", "error %", "+.1f"),
+    Column("error_percent", "error %", "+.1f", legend="predicted against measured"),
 ]
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from stats.errors import UserError
 from stats.levels import Level
 from stats.records import Record
-from stats.tables import Column
+from stats.tables import Column, Format
 
 __all__ = [
     "Bar",
@@ -41,12 +41,20 @@ class NotInRecord(UserError):  # noqa: N818 - names what is so, not that it is a
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows; ``note`` says units and what the intervals are. Rows may hold more keys than columns."""
+    """Columns and rows; ``note`` says units and what the intervals are. Rows may hold more keys than columns.
+
+    ``own_legends``: a terminal, which may leave columns out, is told the same by the legends of those that it shows.
+    """
 
     title: str
     columns: Sequence[Column]
     rows: Sequence[Mapping[str, Any]]
     note: str = ""
+    own_legends: bool = False
+
+    def note_for(self, fmt: Format) -> str:
+        """The note that stands below the table in this format."""
+        return "" if fmt == "table" and self.own_legends else self.note
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ def shown(source: Source, fmt: Format) -> str:
             parts.append(f"{section.title}\n{lines}")
         if section.table and section.table.rows:
             text = render(section.table.columns, section.table.rows, fmt)
-            note = section.table.note if fmt == "md" else wrapped(section.table.note)
+            note = section.table.note_for(fmt) if fmt == "md" else wrapped(section.table.note_for(fmt))
             note = f"{note}\n" if note else ""
             parts[-1] += ("\n" if fmt == "md" and facts else "") + text + ("\n" if fmt == "md" else "") + note
     return "\n".join(parts)
