@@ -140,7 +140,7 @@ def _report(record: Any, fmt: Any) -> str:
     """Heading, table of arms, declared comparisons, notes; CSV and JSON carry the arms and, in JSON, all the rest."""
     from gemm.results import ARM_COLUMNS, COMPARISON_COLUMNS, arm_rows, comparison_rows, heading_lines, note_lines
     from stats.compare import analyse
-    from stats.tables import render
+    from stats.tables import render, told
 
     analysis = analyse(record)
     heading, notes = heading_lines(record), note_lines(record, analysis)
@@ -150,8 +150,8 @@ def _report(record: Any, fmt: Any) -> str:
     if fmt not in ("table", "md"):
         return arms
     end = "  \n" if fmt == "md" else "\n"
-    above = "".join(line + end for line in heading)
-    below = "".join(line + end for line in notes)
+    above = "".join(told(line, fmt) + end for line in heading)
+    below = "".join(told(line, fmt) + end for line in notes)
     comparisons = render(COMPARISON_COLUMNS, compared, fmt)
     return f"{above}\n{arms}\n{comparisons}\n{below}\n"
 

@@ -83,7 +83,10 @@ def bench(
     sys.stdout.write(_measured(record, fmt))
 
 
-def _with_heading(lines: list[str], fmt: str, body: str, after: list[str]) -> str:
+def _with_heading(lines: list[str], fmt: Any, body: str, after: list[str]) -> str:
+    from stats.tables import told
+
+    lines, after = ([told(line, fmt) for line in part] for part in (lines, after))
     if fmt == "table":
         return "\n".join(lines) + "\n\n" + body + "\n" + "".join(line + "\n" for line in after)
     if fmt == "md":

@@ -15,7 +15,7 @@ import typer
 
 from stats import options
 from stats.errors import need_out
-from stats.tables import render, wrapped
+from stats.tables import render, told, wrapped
 
 if TYPE_CHECKING:
     from micro.contention import ContentionConfig
@@ -92,7 +92,8 @@ def measured_text(record: Record, fmt: Any) -> str:
     if fmt in ("csv", "json"):
         return body
     below = [*UNITS_LINES, *skipped]
-    parts = ["\n".join(lines), body, "\n".join(map(wrapped, below) if fmt == "table" else below)]
+    told_below = [wrapped(line) if fmt == "table" else told(line, fmt) for line in below]
+    parts = ["\n".join(told(line, fmt) for line in lines), body, "\n".join(told_below)]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 

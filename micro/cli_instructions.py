@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from stats import options
+from stats import options, tables
 from stats.errors import UserError, need_out
 from stats.tables import render, wrapped
 
@@ -131,9 +131,9 @@ def measured_text(record: Record, fmt: Any) -> str:
     main = render(COLUMNS, table_rows(points), fmt, extra=extra)
     if fmt in ("csv", "json"):
         return main
-    told = wrapped if fmt == "table" else str
+    told = wrapped if fmt == "table" else functools.partial(tables.told, fmt=fmt)
     parts = [
-        "\n".join(lines),
+        "\n".join(tables.told(line, fmt) for line in lines),
         main,
         told(UNITS_LINE),
         told(

@@ -22,7 +22,8 @@ from micro.counter_compare import (
     summary_rows,
 )
 from micro.counter_record import CountersRecord
-from stats.tables import Column, Format, render, to_json
+from stats.safe_text import safe_text
+from stats.tables import Column, Format, render, to_json, told
 
 __all__ = ["render_counters"]
 
@@ -148,7 +149,7 @@ def _causes(record: CountersRecord, fmt: Format) -> str:
     if not rows:
         return "nothing: every counter that was predicted equals its prediction to the last\n"
     if fmt == "md":
-        return "".join(f"- `{row['key']}`: {row['difference']} ({row['launches']}). {row['cause']}\n" for row in rows)
+        return "".join(f"- {told('{key}: {difference} ({launches}). {cause}'.format_map(row), fmt)}\n" for row in rows)
     indent = "  "
     return "".join(
         _wrapped(f"{row['key']}: {row['difference']} ({row['launches']})", indent)
@@ -158,7 +159,7 @@ def _causes(record: CountersRecord, fmt: Format) -> str:
 
 
 def _wrapped(text: str, later: str = "", first: str = "") -> str:
-    width = min(shutil.get_terminal_size((120, 24)).columns, 120)
+    text, width = safe_text(text), min(shutil.get_terminal_size((120, 24)).columns, 120)
     return (
         textwrap.fill(
             text, width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False, break_long_words=False
@@ -168,8 +169,8 @@ def _wrapped(text: str, later: str = "", first: str = "") -> str:
 
 
 def _titled(title: str, body: str, fmt: Format) -> str:
-    return f"**{title}**\n\n{body}" if fmt == "md" else f"{title}\n\n{body}"
+    return f"**{told(title, fmt)}**\n\n{body}" if fmt == "md" else f"{safe_text(title)}\n\n{body}"
 
 
 def _lines(lines: Sequence[str], fmt: Format) -> str:
-    return "".join(f"{line}  \n" if fmt == "md" else _wrapped(line, "  ") for line in lines)
+    return "".join(f"{told(line, fmt)}  \n" if fmt == "md" else _wrapped(line, "  ") for line in lines)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 import shutil
@@ -18,7 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["FORMATS", "Column", "Format", "render", "to_json", "wrapped"]
+from stats.safe_text import csv_text, dumped, markdown_text, safe_text
+
+__all__ = ["FORMATS", "Column", "Format", "csv_cell", "render", "to_json", "told", "wrapped"]
 
 Format = Literal["table", "md", "csv", "json"]
 _PROSE_WIDTH, _NARROW_PROSE = 64, 16  # characters of a line; the second where the terminal is too narrow
@@ -55,7 +56,7 @@ class Column:
             return "–"
         if isinstance(value, (int, float)) and not isinstance(value, bool) and self.spec:
             return _not_as_zero(value, self.spec)
-        return str(value)
+        return safe_text(str(value))
 
 
 def _finite(value: Any) -> Any:
@@ -70,25 +71,31 @@ def _finite(value: Any) -> Any:
 
 def to_json(value: Any) -> str:
     """Strict JSON (no nan, no inf), indented, keys in the order given."""
-    return json.dumps(_finite(value), indent=2, allow_nan=False, ensure_ascii=False)
+    return dumped(_finite(value), indent=2)
 
 
 def _markdown(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> str:
     lines = [
-        "| " + " | ".join(column.heading for column in columns) + " |",
+        "| " + " | ".join(markdown_text(column.heading) for column in columns) + " |",
         "|" + "|".join("---" if column.align == "left" else "---:" for column in columns) + "|",
     ]
-    lines += ["| " + " | ".join(column.text(row).replace("|", "\\|") for column in columns) + " |" for row in rows]
+    lines += ["| " + " | ".join(markdown_text(column.text(row)) for column in columns) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
 def _csv(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([column.key for column in columns])
+    writer.writerow([csv_text(column.key) for column in columns])
     for row in rows:
-        writer.writerow(["" if _finite(row.get(column.key)) is None else row[column.key] for column in columns])
+        writer.writerow([csv_cell(row.get(column.key)) for column in columns])
     return out.getvalue()
+
+
+def csv_cell(value: Any) -> Any:
+    """A number as it is, "" for what was not measured, any other value as text that no spreadsheet computes."""
+    value = "" if _finite(value) is None else value
+    return value if isinstance(value, (int, float)) else csv_text(str(value))
 
 
 def _prose(text: str, width: int = _PROSE_WIDTH) -> str:
@@ -124,6 +131,7 @@ def _terminal_width() -> int:
 
 def wrapped(line: str, hang: int = 2) -> str:
     """A line of text broken at the terminal's width, what follows set ``hang`` columns further in than its start."""
+    line = safe_text(line)
     start = len(line) - len(line.lstrip())
     room = max(_terminal_width(), start + hang + 20)
     return textwrap.fill(
@@ -131,15 +139,19 @@ def wrapped(line: str, hang: int = 2) -> str:
     )
 
 
+def told(line: str, fmt: Format) -> str:
+    """A line of prose around a table, in which a name steers nothing; ``wrapped`` does the same for a terminal."""
+    return markdown_text(line) if fmt == "md" else safe_text(line)
+
+
 def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], title: str | None) -> str:
     from rich import box
     from rich.console import Console
-    from rich.markup import escape
     from rich.measure import Measurement
     from rich.table import Table
 
     out = io.StringIO()
-    console = Console(file=out, width=_terminal_width(), highlight=False, emoji=False)
+    console = Console(file=out, width=_terminal_width(), highlight=False, emoji=False, markup=False)
     columns = [column for column in columns if column.min_width <= console.width]
     cells = [
         [_prose(column.text(row)) if column.align == "left" else column.text(row) for column in columns] for row in rows
@@ -157,7 +169,7 @@ def _terminal(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], titl
             heading = "\n".join(textwrap.wrap(column.heading, width)) if narrow else column.heading
             made.add_column(heading, justify=column.align, no_wrap=True)
         for line in cells:
-            made.add_row(*(escape(text) for text in line))
+            made.add_row(*line)
         return made
 
     unbounded = console.options.update(max_width=10_000)
