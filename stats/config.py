@@ -126,6 +126,8 @@ def load_config(path_or_name: str | Path, model: type[_Model]) -> _Model:
             data = file.read(_LARGEST_BYTES + 1)
     except OSError as error:
         raise UserError(f"{path}: config cannot be read ({error.strerror})") from None
+    except ValueError:
+        raise UserError(f"{path}: config cannot be read (no such name can be)") from None
     if len(data) > _LARGEST_BYTES:
         raise UserError(f"{path}: a config has at most {_LARGEST_BYTES} bytes")
     if not data:
