@@ -124,7 +124,7 @@ def _compiled(config: Any, fmt: Any) -> str:
     """What can be told without a GPU: the kernels as compiled for sm_80 and sm_90."""
     from gemm.compiled import compiled_kernels
     from micro.static_tables import sass_text
-    from stats.tables import wrapped
+    from stats.tables import told
 
     try:
         kernels = compiled_kernels(config.kernels, [80, 90])
@@ -133,15 +133,15 @@ def _compiled(config: Any, fmt: Any) -> str:
     text = sass_text(
         kernels, variants=config.variants, swizzles=(True, False), fmt=fmt, diff=None, title="GEMM kernels as compiled"
     )
-    told = "COMPILED, NOT MEASURED: no CUDA device is visible; times, TFLOPS and the check need one"
-    return f"{wrapped(told) if fmt == 'table' else told}\n\n{text}" if fmt in ("table", "md") else text
+    heading = "COMPILED, NOT MEASURED: no CUDA device is visible; times, TFLOPS and the check need one"
+    return f"{told(heading, fmt)}\n\n{text}" if fmt in ("table", "md") else text
 
 
 def _report(record: Any, fmt: Any) -> str:
     """Heading, table of arms, declared comparisons, notes; CSV and JSON carry the arms and, in JSON, all the rest."""
     from gemm.results import ARM_COLUMNS, COMPARISON_COLUMNS, arm_rows, comparison_rows, heading_lines, note_lines
     from stats.compare import analyse
-    from stats.tables import render, wrapped
+    from stats.tables import render, told
 
     analysis = analyse(record)
     heading, notes = heading_lines(record), note_lines(record, analysis)
@@ -151,9 +151,8 @@ def _report(record: Any, fmt: Any) -> str:
     if fmt not in ("table", "md"):
         return arms
     end = "  \n" if fmt == "md" else "\n"
-    told = wrapped if fmt == "table" else str
-    above = "".join(told(line) + end for line in heading)
-    below = "".join(told(line) + end for line in notes)
+    above = "".join(told(line, fmt) + end for line in heading)
+    below = "".join(told(line, fmt) + end for line in notes)
     comparisons = render(COMPARISON_COLUMNS, compared, fmt)
     return f"{above}\n{arms}\n{comparisons}\n{below}\n"
 

@@ -110,7 +110,7 @@ def explain(
         return
     from gemm.explain.kernels import without_machine_code
     from stats.progress import announced_steps
-    from stats.tables import render, to_json, wrapped
+    from stats.tables import render, to_json, told
 
     evidence = _evidence(record)
     archs = _archs(arch, evidence)
@@ -129,8 +129,7 @@ def explain(
         return
     for one, parts in found.items():
         if fmt in ("table", "md"):
-            basis = _basis(one, evidence)
-            sys.stdout.write(f"{wrapped(basis) if fmt == 'table' else basis}\n\n")
+            sys.stdout.write(f"{told(_basis(one, evidence), fmt)}\n\n")
         for name, (columns, rows) in parts.items():
             if not rows:
                 continue

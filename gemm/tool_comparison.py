@@ -21,7 +21,8 @@ from gemm.tool_rows import columns_for, summarise
 from gemm.tool_worker import NVBENCH_DIED
 from stats.errors import BenchError, UserError, unreadable
 from stats.provenance import created_utc, git_state
-from stats.tables import Format, render, to_json, wrapped
+from stats.safe_text import dumped
+from stats.tables import Format, render, to_json, told
 
 __all__ = ["TOOLS_RECORD", "fresh_process", "read_tools_record", "record_text", "run_tools", "tools_text"]
 
@@ -89,7 +90,7 @@ def run_tools(
 def record_text(record: Mapping[str, Any]) -> str:
     """The record as JSON: heading and rows indented, then one comparison a line."""
     heading = to_json({key: value for key, value in record.items() if key != "comparisons"})
-    lines = ",\n".join("    " + json.dumps(one, allow_nan=False, ensure_ascii=False) for one in record["comparisons"])
+    lines = ",\n".join("    " + dumped(one) for one in record["comparisons"])
     return f'{heading[:-2]},\n  "comparisons": [\n{lines}\n  ]\n}}\n'
 
 
@@ -137,6 +138,5 @@ def tools_text(record: Mapping[str, Any], fmt: Format) -> str:
         f"errors are |estimate - truth| in per cent of the shorter side: median, and 95 % quantile for A/A; "
         f"{_OURS_SAYS}; {DO_BENCH} and nvbench cold flush L2 before each launch; × ours compares the 95 % quantiles",
     ]
-    if fmt == "table":
-        lines = [wrapped(line) for line in lines]
+    lines = [told(line, fmt) for line in lines]
     return f"{text}\n{''.join(line + end for line in lines)}"

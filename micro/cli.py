@@ -83,11 +83,12 @@ def bench(
     sys.stdout.write(_measured(record, fmt))
 
 
-def _with_heading(lines: list[str], fmt: str, body: str, after: list[str]) -> str:
-    from stats.tables import wrapped
+def _with_heading(lines: list[str], fmt: Any, body: str, after: list[str]) -> str:
+    from stats.tables import told
 
+    lines, after = ([told(line, fmt) for line in part] for part in (lines, after))
     if fmt == "table":  # whose columns say what they are
-        return "\n".join(map(wrapped, lines)) + "\n\n" + body
+        return "\n".join(lines) + "\n\n" + body
     if fmt == "md":
         return "\n".join(f"{line}  " for line in lines) + "\n\n" + body + "\n" + "".join(line + "\n" for line in after)
     return body

@@ -15,7 +15,7 @@ import typer
 
 from stats import options
 from stats.errors import need_out
-from stats.tables import render, wrapped
+from stats.tables import render, told
 
 if TYPE_CHECKING:
     from micro.contention import ContentionConfig
@@ -92,8 +92,7 @@ def measured_text(record: Record, fmt: Any) -> str:
     if fmt in ("csv", "json"):
         return body
     below = [*UNITS_LINES, *skipped]
-    told = wrapped if fmt == "table" else str
-    parts = ["\n".join(map(told, lines)), body, "\n".join(map(told, below))]
+    parts = ["\n".join(told(line, fmt) for line in lines), body, "\n".join(told(line, fmt) for line in below)]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
@@ -106,5 +105,5 @@ def predicted_text(fmt: Any) -> str:
         "the tensor cores at the highest published rate"
     )
     body = render(PREDICTION_COLUMNS, prediction_rows(), fmt, extra={"measured": False, "heading": [line]})
-    above = wrapped(line) if fmt == "table" else line
+    above = told(line, fmt)
     return body if fmt in ("csv", "json") else f"{above}\n\n{body}"

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from stats import options
+from stats import options, tables
 from stats.errors import UserError, need_out
-from stats.tables import render, wrapped
+from stats.tables import render
 
 if TYPE_CHECKING:
     from micro.instructions import InstructionsConfig
@@ -131,7 +131,7 @@ def measured_text(record: Record, fmt: Any) -> str:
     main = render(COLUMNS, table_rows(points), fmt, extra=extra)
     if fmt in ("csv", "json"):
         return main
-    told = wrapped if fmt == "table" else str
+    told = functools.partial(tables.told, fmt=fmt)
     parts = [
         "\n".join(map(told, lines)),
         main,
@@ -193,5 +193,5 @@ def predicted_text(config: InstructionsConfig, fmt: Any) -> str:
     line = "PREDICTED, NOT MEASURED: no CUDA device is visible; from the addresses alone, per warp instruction and SM"
     rows = prediction_rows([arm.static() for arm in arms_of(config)])
     body = render(PREDICTION_COLUMNS, rows, fmt, extra={"measured": False, "heading": [line]})
-    above = wrapped(line) if fmt == "table" else line
+    above = tables.told(line, fmt)
     return body if fmt in ("csv", "json") else f"{above}\n\n{body}"

@@ -20,7 +20,8 @@ from micro.counter_compare import (
     summary_rows,
 )
 from micro.counter_record import CountersRecord
-from stats.tables import Column, Format, render, to_json, wrapped
+from stats.safe_text import safe_text
+from stats.tables import Column, Format, render, to_json, told, wrapped
 
 __all__ = ["render_counters"]
 
@@ -166,14 +167,14 @@ def _causes(record: CountersRecord, fmt: Format) -> str:
     if not rows:
         return "nothing: every counter that was predicted equals its prediction to the last\n"
     if fmt == "md":
-        return "".join(f"- `{row['key']}`: {row['difference']} ({row['launches']}). {row['cause']}\n" for row in rows)
-    told = [(f"{row['key']}: {row['difference']} ({row['launches']})", f"  {row['cause']}") for row in rows]
-    return "".join(f"{wrapped(what)}\n{wrapped(why, 0)}\n" for what, why in told)
+        return "".join(f"- {told('{key}: {difference} ({launches}). {cause}'.format_map(row), fmt)}\n" for row in rows)
+    causes = [(f"{row['key']}: {row['difference']} ({row['launches']})", f"  {row['cause']}") for row in rows]
+    return "".join(f"{wrapped(what)}\n{wrapped(why, 0)}\n" for what, why in causes)
 
 
 def _titled(title: str, body: str, fmt: Format) -> str:
-    return f"**{title}**\n\n{body}" if fmt == "md" else f"{title}\n\n{body}"
+    return f"**{told(title, fmt)}**\n\n{body}" if fmt == "md" else f"{safe_text(title)}\n\n{body}"
 
 
 def _lines(lines: Sequence[str], fmt: Format) -> str:
-    return "".join(f"{line}  \n" if fmt == "md" else f"{wrapped(line)}\n" for line in lines)
+    return "".join(told(line, fmt) + ("  \n" if fmt == "md" else "\n") for line in lines)

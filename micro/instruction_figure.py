@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from micro.device import SHARED_BYTES_PER_CLK
 from micro.instruction_results import Point
 from stats.errors import UserError
+from stats.safe_text import figure_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,10 +83,10 @@ def draw_heat_maps(points: Sequence[Point], path: Path, title: str) -> None:
             continue
         name = list(grids)[place]
         suffix = " (% of best)" if name.startswith("mma") else ""
-        picture = _panel(axes, grids[name], f"{name}{suffix}")
+        picture = _panel(axes, grids[name], figure_text(f"{name}{suffix}"))
     figure.supxlabel("warps per SM", fontsize=9)
     figure.supylabel("instructions in flight per warp", fontsize=9)
-    figure.suptitle(title, fontsize=10)
+    figure.suptitle(figure_text(title), fontsize=10)
     bar = figure.colorbar(picture, ax=list(panels), shrink=0.6, aspect=30)
     bar.set_label(f"% of {SHARED_BYTES_PER_CLK} B/clk/SM (conflict-free pattern)", fontsize=9)
     try:

@@ -69,7 +69,7 @@ def compare(
     if len(records) > 2:
         raise UserError(f"RECORD: {len(records)} were given; compare takes one record, or an old and a new one")
     from stats.compare_text import exit_status, render_analysis
-    from stats.records import read_record
+    from stats.reader import read_record, record_bytes
 
     read = [read_record(path) for path in records]
     if len(read) == 1:
@@ -78,7 +78,7 @@ def compare(
         result = analyse(read[0], a=a, b=b, metric=which, margin_percent=margin_percent, alpha=alpha)
         if result.unlike_launches:
             raise UserError(result.unlike_launches)
-    elif records[0].read_bytes() == records[1].read_bytes():
+    elif record_bytes(records[0]) == record_bytes(records[1]):
         raise UserError(f"{records[0]} and {records[1]}: are the same run; give two runs, or one of them alone")
     else:
         from stats.two_runs import compare_runs

@@ -15,6 +15,7 @@ import typer
 
 from stats import options
 from stats.errors import BenchError, UserError, choice
+from stats.safe_text import safe_lines, safe_text
 
 if TYPE_CHECKING:
     from stats.report.model import Table
@@ -66,7 +67,7 @@ def _deliver(text: str, out: Path | None) -> None:
         return
     from stats.report.files import write_whole
 
-    write_whole(out, text.encode("utf-8"))
+    write_whole(out, safe_lines(text).encode("utf-8"))
 
 
 def table(
@@ -117,15 +118,14 @@ def _listed(source: Source) -> str:
 
 def _tables(found: Sequence[tuple[Source, Table]], fmt: Any) -> str:
     """Several tables as text: one after the other for readers, as rows of one table with their record for programs."""
-    from stats.tables import Column, render, wrapped
+    from stats.tables import Column, render, told
 
     if fmt in ("table", "md"):
         blocks = []
         for source, made in found:
-            stale = source.freshness.line or ""
-            stale = f"{wrapped(stale) if fmt == 'table' else stale}\n\n" if stale else ""
+            stale = f"{told(source.freshness.line, fmt)}\n\n" if source.freshness.line else ""
             below = [line for line in (made.note_for(fmt), source.caption) if line]
-            end = "".join(f"{line}  \n" if fmt == "md" else f"{wrapped(line)}\n" for line in below)
+            end = "".join(told(line, fmt) + ("  \n" if fmt == "md" else "\n") for line in below)
             blocks.append(f"{stale}{render(made.columns, made.rows, fmt, title=made.title)}\n{end}")
         return "\n".join(blocks)
     columns = {column.key: column for _, made in found for column in made.columns}
@@ -158,7 +158,8 @@ def plot(
 
     formats = [choice("--format", part.strip(), IMAGE_FORMATS) for part in fmt.split(",")]
     drawn: list[tuple[Path, bytes]] = []  # all of them before the first is written
-    for source in _sources(records):
+    sources = _sources(records)
+    for source in sources:
         for name in figure_names(source) if figure == "all" else [figure]:
             try:
                 data = build_figure(source, name)
@@ -168,11 +169,12 @@ def plot(
                 _say(f"no figure {name}: {missing}")
                 continue
             for kind in formats:
-                title = f"{source.record.name}-{name}"
+                title = safe_text(f"{source.record.name}-{name}")
                 drawn.append((out / f"{title}.{kind}", image(title, data, caption_of(source, data), kind)))
     for path, content in drawn:
         write_whole(path, content)
         sys.stdout.write(f"{path}\n")
+    _need_accepted(sources)
 
 
 def readme(
@@ -240,7 +242,9 @@ def export(
 
     if out is not None:
         refuse_records("--out", out, records)
-    _deliver(exported(_sources(records), choice("--form", form, EXPORT_FORMS)), out)
+    sources = _sources(records)
+    _deliver(exported(sources, choice("--form", form, EXPORT_FORMS)), out)
+    _need_accepted(sources)
 
 
 def report(
@@ -253,5 +257,7 @@ def report(
     from stats.report.html import html_report
 
     refuse_records("--html", html, records)
-    _deliver(html_report(_sources(records), title), html)
+    sources = _sources(records)
+    _deliver(html_report(sources, title), html)
     sys.stdout.write(f"{html}\n")
+    _need_accepted(sources)

@@ -13,7 +13,7 @@ from typing import Any
 from stats.errors import UserError, choice
 from stats.inference import Inference, Interval, format_p, percent
 from stats.results import Analysis, Comparison, to_json
-from stats.tables import Column, Format, render, wrapped
+from stats.tables import Column, Format, render, told, wrapped
 from stats.tables import to_json as json_text
 from stats.verdicts import Caution, Verdict
 
@@ -236,7 +236,8 @@ def render_analysis(result: Analysis, fmt: Format, status: tuple[int, str]) -> s
     end = f"Exit status {status[0]}: {status[1]}."
     if fmt == "md":
         body = render(_MARKDOWN, rows, "md")
-        return body + "\n" + "\n".join(f"- {line.strip()}" for line in [*notes(result), *cautions, end]) + "\n"
+        below = [f"- {told(line.strip(), fmt)}\n" for line in [*notes(result), *cautions, end]]
+        return body + "\n" + "".join(below)
     if any("/" in c.a + c.b for c in result.comparisons):  # which slash is the pair's?
         for row, c in zip(rows, result.comparisons, strict=True):
             row["pair"] = _name(c) if c.a == c.b else f"{c.a} / {c.b}"

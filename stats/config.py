@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from stats.config_text import explain, parse_yaml
 from stats.errors import UserError
+from stats.schema import Blocks, MarginPercent, Processes, Seed, compared_arms
 from stats.spec import TrialSpec
 
 __all__ = [
@@ -53,11 +54,11 @@ class ExclusionConfig(ConfigModel):
 class TrialConfig(ConfigModel):
     """What every experiment states before it runs; micro and gemm configs add their own keys."""
 
-    processes: int = Field(8, ge=1, le=1000)
-    blocks: int = Field(20, ge=2, le=100_000)  # per process; even, so that each order is run as often as its reverse
+    processes: Processes = 8
+    blocks: Blocks = 20  # even, so that each order is run as often as its reverse
     warmup_blocks: int = Field(2, ge=0)
-    seed: int = Field(1, ge=0, le=2**63 - 1)
-    margin_percent: float = Field(0.5, gt=0, lt=100)
+    seed: Seed = 1
+    margin_percent: MarginPercent = 0.5
     clocks: Literal["lock", "monitor", "auto"] = "monitor"  # a card's settings change only when asked
     sm_mhz: int | None = Field(None, gt=0)  # None: the chip's base clock
     memory_mhz: int | None = Field(None, gt=0)
@@ -73,13 +74,7 @@ class TrialConfig(ConfigModel):
             raise ValueError(f"{blocks} is odd; every order needs its reverse, so choose an even number")
         return blocks
 
-    @field_validator("comparisons")
-    @classmethod
-    def _of_different_arms(cls, comparisons: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        for a, b in comparisons:
-            if a == b:
-                raise ValueError(f"{a} is compared with itself")
-        return comparisons
+    _of_different_arms = field_validator("comparisons")(compared_arms)
 
     def trial_spec(self, tool: str, reference: str, twin: str | None = None, preload: Sequence[str] = ()) -> TrialSpec:
         """The spec of a run with this config, which travels into the header as plain data."""
@@ -131,6 +126,8 @@ def load_config(path_or_name: str | Path, model: type[_Model]) -> _Model:
             data = file.read(_LARGEST_BYTES + 1)
     except OSError as error:
         raise UserError(f"{path}: config cannot be read ({error.strerror})") from None
+    except ValueError:
+        raise UserError(f"{path}: config cannot be read (no such name can be)") from None
     if len(data) > _LARGEST_BYTES:
         raise UserError(f"{path}: a config has at most {_LARGEST_BYTES} bytes")
     if not data:

@@ -1,7 +1,8 @@
 """How a config is read so that every complaint about it can name file, line and key.
 
 YAML is parsed to nodes, which know their lines, before it becomes plain values; pydantic's errors are then located in
-the nodes. The traps: YAML takes repeated keys silently, lets an alias make a small file huge, reads ``1e-3`` as text.
+the nodes. The traps: YAML takes repeated keys silently and lets an alias make a small file huge; its version 1.1, which
+PyYAML speaks, reads ``010`` as 8, ``1:30`` as 90 and ``on`` as true. Here scalars are read as YAML 1.2 reads them.
 """
 
 from __future__ import annotations
@@ -17,31 +18,50 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from stats.errors import UserError
+from stats.plain_words import fault, quoted
 
 __all__ = ["explain", "parse_yaml"]
 
 
-class _Loader(yaml.SafeLoader):
-    """SafeLoader without dates, with floats such as 1e-3."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+_DEEPEST = 32  # no config needs four; PyYAML's time grows with the square of the depth
+_MOST_DIGITS = 100
+_TAG = "tag:yaml.org,2002:"
+_CORE = {  # YAML 1.2, 10.3.2: the core schema
+    "null": r"~|null|Null|NULL|",
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+",
+    "float": r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
 }
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-)
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader with the scalars of YAML 1.2."""
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """``010`` is ten; ``0o10`` is eight."""
+        text = self.construct_scalar(node)
+        return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _name, _pattern in _CORE.items():
+    _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(f"(?:{_pattern})\\Z"), None)
+_Loader.add_constructor(f"{_TAG}int", _Loader.construct_yaml_int)
 
 
 def parse_yaml(path: Path, data: bytes) -> tuple[yaml.Node | None, Any]:
     """The YAML node, which knows its lines (None for an empty file), and the plain value.
 
-    Raises UserError with the line for what is no YAML, no mapping at the top, a repeated key or an alias.
+    Raises UserError with the line for what is no YAML, no mapping at the top, a repeated key, an alias, a nesting or an
+    integer that no config needs.
     """
+    depth = 0
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
         for event in yaml.parse(text, Loader=_Loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise UserError(f"{path}:{_line(event)}: nested too deeply; a config has at most {_DEEPEST} levels")
             # An alias can make a small file huge, or endless.
             if isinstance(event, yaml.AliasEvent):
                 raise UserError(f"{path}:{_line(event)}: aliases (*{event.anchor}) are not supported")
@@ -63,10 +83,8 @@ def parse_yaml(path: Path, data: bytes) -> tuple[yaml.Node | None, Any]:
         raise UserError(f"{path}{line}: not YAML: {' '.join(str(error.problem or error.context).split())}") from None
     except yaml.YAMLError as error:
         raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
-    except (ValueError, TypeError, OverflowError) as error:
-        raise UserError(f"{path}: a value that no config holds ({' '.join(str(error).split())})") from None
-    except RecursionError:
-        raise UserError(f"{path}: nested too deeply") from None
+    except (ValueError, TypeError, OverflowError):  # an explicit !!tag that its text does not fit, or !!binary, !!set
+        raise UserError(f"{path}: a value that no config holds; write it without a tag (!!)") from None
 
 
 def _error(text: str) -> UserError:
@@ -82,15 +100,17 @@ def _refuse_odd_keys(path: Path, node: yaml.Node) -> None:
     if isinstance(node, yaml.SequenceNode):
         for item in node.value:
             _refuse_odd_keys(path, item)
+    if node.tag == f"{_TAG}int" and len(node.value) > _MOST_DIGITS:
+        raise UserError(f"{path}:{_line(node)}: an integer of {len(node.value)} digits, which no key takes")
     if not isinstance(node, yaml.MappingNode):
         return
     lines: dict[str, int] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
             shown = key.value if isinstance(key, yaml.ScalarNode) else "a list or mapping"
-            raise _error(f"{path}:{_line(key)}: key {shown!r} is not text; put it in quotes")
+            raise _error(f"{path}:{_line(key)}: key {quoted(shown)} is not text; put it in quotes")
         if key.value in lines:
-            raise _error(f"{path}:{_line(key)}: {key.value}: given already in line {lines[key.value]}")
+            raise _error(f"{path}:{_line(key)}: {quoted(key.value, str)}: given already in line {lines[key.value]}")
         lines[key.value] = _line(key)
         _refuse_odd_keys(path, value)
 
@@ -131,25 +151,12 @@ def _locate(node: yaml.Node | None, loc: tuple[int | str, ...]) -> tuple[int, st
 
 
 def _reason(item: Any, model: type[BaseModel]) -> str:
-    kind, given = item["type"], item.get("input")
-    if kind == "extra_forbidden":
+    if item["type"] == "extra_forbidden":
         allowed = sorted(_keys_at(model, item["loc"][:-1]))
         near = difflib.get_close_matches(str(item["loc"][-1]), allowed, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         return f"unknown key; {hint}allowed: {', '.join(allowed)}"
-    if kind == "missing":
-        return "missing; it has no default"
-    message = " ".join(str(item["msg"]).removeprefix("Value error, ").split())
-    if kind in ("literal_error", "enum"):
-        return f"{given!r} is not one of {item['ctx']['expected']}"
-    if kind == "value_error":
-        return message
-    return f"{message[0].lower()}{message[1:]}, not {_shown(given)}"
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else text[:57] + "…"
+    return fault(item)
 
 
 def _keys_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> Iterator[str]:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from stats.safe_text import SafeStream
+
 __all__ = [
     "EXIT_BAD_INPUT",
     "EXIT_FAILED",
@@ -100,15 +102,25 @@ def _reader_left() -> NoReturn:
 def run_app(app: Callable[..., Any], prog_name: str) -> None:
     """Run a typer application so that every expected failure is one line on stderr and a documented exit status.
 
-    typer's own usage errors take several lines; here they take one, and point at ``--help``.
+    typer's own usage errors take several lines; here they take one, and point at ``--help``. What is printed meanwhile
+    passes ``stats.safe_text``.
     """
+    _ready_streams()
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = SafeStream(streams[0]), SafeStream(streams[1])
+    try:
+        _run(app, prog_name)
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+def _run(app: Callable[..., Any], prog_name: str) -> NoReturn:
     import typer
 
     # typer has click inside or beside it, depending on its version; its one public exception leads to the others.
     usage_error: Any = typer.BadParameter.__bases__[0]
     click_exception: Any = usage_error.__bases__[0]
     command = typer.main.get_command(app)  # type: ignore[arg-type]
-    _ready_streams()
     try:
         status = command.main(prog_name=prog_name, standalone_mode=False)
         sys.stdout.flush()

@@ -11,7 +11,7 @@ from stats.inference import percent
 from stats.plan import Plan
 from stats.results import to_json
 from stats.stopping import TwoStages
-from stats.tables import Column, Format, render, wrapped
+from stats.tables import Column, Format, render, told
 from stats.tables import to_json as json_text
 
 __all__ = ["render_plan"]
@@ -59,5 +59,5 @@ def render_plan(found: Plan, fmt: Format) -> str:
         *(f"[{caution.code}] {caution.message}" for caution in found.cautions),
     ]
     mark = "- " if fmt == "md" else ""
-    lines = [wrapped(line) for line in lines] if fmt == "table" else [mark + line for line in lines]
+    lines = [mark + told(line, fmt) for line in lines]
     return body + "\n" + "\n".join(lines) + "\n"

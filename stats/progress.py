@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from stats.safe_text import raw_stream, safe_text
 from stats.schema import CellRow
 
 if TYPE_CHECKING:
@@ -32,16 +33,16 @@ def announced_steps(total: int, stream: TextIO | None = None) -> Iterator[Callab
 
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with RichBar(*columns, console=Console(file=stream), transient=True) as bar:
+    with RichBar(*columns, console=Console(file=raw_stream(stream)), transient=True) as bar:
         task = bar.add_task("starting", total=total, completed=-1)  # the first step begins, none is done
 
         def step(text: str) -> None:
-            bar.update(task, description=text, advance=1)
+            bar.update(task, description=safe_text(text), advance=1)
 
         yield step
 
@@ -99,15 +100,16 @@ class TerminalProgress(Silent):
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichBar
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._bar = RichBar(*columns, console=Console(file=self._stream), transient=True)
+        what = TextColumn("{task.description}", markup=False)
+        columns = (what, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._bar = RichBar(*columns, console=Console(file=raw_stream(self._stream)), transient=True)
         self._bar.add_task("starting", total=cells, completed=done)
         self._bar.start()
 
     def status(self, text: str) -> None:
         """Write ``text`` before the bar, or on a line while there is none (the first process may build for minutes)."""
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], description=text)
+            self._bar.update(self._bar.task_ids[0], description=safe_text(text))
         elif self._stream.isatty():
             self.note(text)
 
@@ -118,6 +120,7 @@ class TerminalProgress(Silent):
 
     def note(self, text: str) -> None:
         """Print ``text`` on a line of its own."""
+        text = safe_text(text)
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
         else:

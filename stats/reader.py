@@ -2,65 +2,96 @@
 
 A last line without its end was being written when the run was killed: it is noted and passed over. Any other
 line that is no row of a record is an error naming file and line: a figure that silently lost cells is worse than none.
-The trap: JSON gives integers of any size and nesting of any depth; neither may end in a traceback.
+A record that was packed with gzip is read as it is. The traps: JSON gives integers of any size and nesting of any
+depth, neither of which may end in a traceback; and of a key that is given twice, it silently takes the second.
 """
 
 from __future__ import annotations
 
 import gc
+import gzip
+import io
 import json
 import math
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import MISSING
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
 from stats.errors import UserError, unreadable
-from stats.schema import SCHEMA_VERSION, CellRow, Header, ProcessEvent, ProcessRow, Record, SkipRow
+from stats.plain_words import fault, quoted
+from stats.schema import LARGEST_COUNT, SCHEMA_VERSION, CellRow, Header, ProcessEvent, ProcessRow, Record, SkipRow
 
-__all__ = ["newest_first", "read_record"]
+__all__ = ["is_packed", "newest_first", "read_record", "record_bytes"]
 
 _HEADER_START = '{"kind":"header"'  # as the writer writes it; what starts otherwise is a file of something else
 _REMEDY = "give a .jsonl that a run wrote with --out"
 _POSITIVE = ("time_ns", "sm_cycles", "clock_mhz")  # or null: not measured
 _NAN_FIELDS = ("temperature_c", "power_w", "nvml_clock_mhz", "started_s")
 _COUNTS = ("process", "block", "position", "attempt")
-_LARGEST_COUNT = 2**31 - 1
 _SMALLEST_POSITIVE, _LARGEST_FIGURE = 1e-9, 1e100  # ratios and squares of what lies between are still numbers
 _CELL_FIELDS = CellRow.__dataclass_fields__.keys()
 _EVENTS = frozenset(get_args(ProcessEvent))
-_DECODER = json.JSONDecoder()  # json.loads looks at its arguments and at white space on each of 100,000 lines
+_GZIP, _UTF8_MARK = b"\x1f\x8b", b"\xef\xbb\xbf"
+_OTHER_MARKS = {b"\xff\xfe": "UTF-16 or UTF-32", b"\xfe\xff": "UTF-16", b"\0\0\xfe\xff": "UTF-32"}
+_MOST_BYTES = 1 << 30  # a few kB of gzip can hold more than a machine has memory
+_Row = TypeVar("_Row", CellRow, SkipRow, ProcessRow)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key {quoted(next(key for key in keys if keys.count(key) > 1))} is given twice")
+    return found
+
+
+# json.loads looks at its arguments and at white space on each of 100,000 lines
+_DECODER = json.JSONDecoder(object_pairs_hook=_each_once)
 
 
 def _integer(row: Mapping[str, Any], name: str, lowest: int) -> None:
-    if name in row and (type(row[name]) is not int or not lowest <= row[name] <= _LARGEST_COUNT):
-        raise ValueError(f"{name} is {row[name]!r}, not an integer from {lowest} to {_LARGEST_COUNT}")
+    if name in row and (type(row[name]) is not int or not lowest <= row[name] <= LARGEST_COUNT):
+        raise ValueError(f"{name} is {quoted(row[name])}, not an integer from {lowest} to {LARGEST_COUNT}")
 
 
 def _text(row: Mapping[str, Any], *names: str) -> None:
     for name in names:
         if type(row.get(name, "")) is not str:
-            raise ValueError(f"{name} is {row[name]!r}, not text")
+            raise ValueError(f"{name} is {quoted(row[name])}, not text")
 
 
 def _figure(value: Any) -> float:
     if value is None:
         return math.nan
     if type(value) not in (int, float):
-        raise ValueError(f"{value!r} is not a number")
+        raise ValueError(f"{quoted(value)} is not a number")
     if _LARGEST_FIGURE < abs(value) < math.inf:
-        raise ValueError(f"{value:g} is beyond anything that was measured")
+        raise ValueError(f"{quoted(value)} is beyond anything that was measured")
     return float(value)
 
 
 def _positive(name: str, value: Any) -> float:
     figure = _figure(value)
     if value is not None and not _SMALLEST_POSITIVE <= figure < math.inf:
-        raise ValueError(f"{name} is {value!r}, not a finite number above 0; null where it was not measured")
+        raise ValueError(f"{name} is {quoted(value)}, not a finite number above 0; null where it was not measured")
     return figure
+
+
+def _made(kind: type[_Row], row: dict[str, Any]) -> _Row:
+    known = kind.__dataclass_fields__
+    for name in row:
+        if name not in known:
+            raise ValueError(f"unknown field {quoted(name)}")
+    for name, field in known.items():
+        if name not in row and field.default is MISSING and field.default_factory is MISSING:
+            raise ValueError(f"field {name} is missing")
+    return kind(**row)
 
 
 def _cell(row: dict[str, Any]) -> CellRow:
@@ -72,19 +103,21 @@ def _cell(row: dict[str, Any]) -> CellRow:
         if type(row.get(name)) is not float or abs(row[name]) > _LARGEST_FIGURE:
             row[name] = _figure(row.get(name))
     for name in _COUNTS:
-        if type(row.get(name, 0)) is not int or not 0 <= row.get(name, 0) <= _LARGEST_COUNT:
+        if type(row.get(name, 0)) is not int or not 0 <= row.get(name, 0) <= LARGEST_COUNT:
             _integer(row, name, 0)
     _integer(row, "launches", 1)
     _integer(row, "other_processes", -1)
     reasons = row.get("throttle_reasons", [])
     if type(reasons) is not list or any(type(reason) is not str for reason in reasons):
-        raise ValueError(f"throttle_reasons is {reasons!r}, not a list of names")
+        raise ValueError(f"throttle_reasons is {quoted(reasons)}, not a list of names")
     row["throttle_reasons"] = tuple(reasons)
     values = row.get("values")
+    if values and type(values) is not dict:
+        raise ValueError(f"values is {quoted(values)}, not figures by name")
     row["values"] = {key: _figure(value) for key, value in values.items()} if values else {}
     _text(row, "arm")
     if row.keys() != _CELL_FIELDS:
-        return CellRow(**row)  # with defaults, or a TypeError that names the field
+        return _made(CellRow, row)  # with defaults
     # A frozen dataclass sets fields one by one, a third of the time of reading; here all are there, so fill at once.
     cell = object.__new__(CellRow)
     cell.__dict__.update(row)
@@ -93,7 +126,7 @@ def _cell(row: dict[str, Any]) -> CellRow:
 
 def _skip(row: dict[str, Any]) -> SkipRow:
     _text(row, "arm", "reason")
-    return SkipRow(**row)
+    return _made(SkipRow, row)
 
 
 def _process(row: dict[str, Any]) -> ProcessRow:
@@ -101,9 +134,9 @@ def _process(row: dict[str, Any]) -> ProcessRow:
     _integer(row, "attempt", 0)
     _integer(row, "other_processes", -1)
     _text(row, "event", "detail")
-    if row["event"] not in _EVENTS:
-        raise ValueError(f"event is {row['event']!r}, not one of {', '.join(sorted(_EVENTS))}")
-    return ProcessRow(**row)
+    if row.get("event") not in _EVENTS:
+        raise ValueError(f"event is {quoted(row.get('event'))}, not one of {', '.join(sorted(_EVENTS))}")
+    return _made(ProcessRow, row)
 
 
 _PARSERS: Mapping[str, Callable[[dict[str, Any]], CellRow | SkipRow | ProcessRow]] = MappingProxyType(
@@ -112,11 +145,23 @@ _PARSERS: Mapping[str, Callable[[dict[str, Any]], CellRow | SkipRow | ProcessRow
 
 
 def _json(text: str) -> Any:
+    """The value of a line; raises ValueError in plain words."""
     try:
         value, end = _DECODER.raw_decode(text)
-    except ValueError:
-        return json.loads(text)  # may begin with white space; else names the fault
-    return value if end == len(text) else json.loads(text)
+        if end == len(text):
+            return value
+    except json.JSONDecodeError:
+        pass  # may begin with white space; else the fault is named below
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except ValueError as error:
+        if "given twice" in str(error):
+            raise
+        raise ValueError("an integer of thousands of digits, which nothing here takes") from None  # Python's own limit
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON at column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}") from None
 
 
 @contextmanager
@@ -137,44 +182,74 @@ def _parse_row(text: str) -> CellRow | SkipRow | ProcessRow:
         raise ValueError("not an object")
     kind = row.pop("kind", None)
     if not isinstance(kind, str) or kind not in _PARSERS:
-        raise ValueError(f"unknown kind {kind!r}")
+        raise ValueError(f"unknown kind {quoted(kind)}")
     return _PARSERS[kind](row)
 
 
 def _parse_header(path: Path, line: str) -> Header:
     try:
-        raw = json.loads(line)
-    except (ValueError, RecursionError):
-        raise UserError(f"{path}:1: not JSON, so not a record; {_REMEDY}") from None
+        raw = _json(line)
+    except ValueError as error:
+        what = str(error) if "given twice" in str(error) else "not JSON, so not a record"
+        raise UserError(f"{path}:1: {what}; {_REMEDY}") from None
     if not isinstance(raw, dict) or raw.get("kind") != "header":
         raise UserError(f"{path}:1: no header, so not a record; {_REMEDY}")
     version = raw.get("schema_version")
     if not isinstance(version, int) or isinstance(version, bool):
-        raise UserError(f"{path}:1: schema_version is {version!r}, not a number; is this a record of this suite?")
+        raise UserError(f"{path}:1: schema_version is {quoted(version)}, not a number; is this a record of this suite?")
     if version < 1:
         raise UserError(f"{path}:1: schema_version is {version}, not 1 or above; is this a record of this suite?")
     if version > SCHEMA_VERSION:
         raise UserError(
-            f"{path}: written with record schema {version}, this version reads up to {SCHEMA_VERSION}; "
+            f"{path}: written with record schema {quoted(version)}, this version reads up to {SCHEMA_VERSION}; "
             "update smem-bench"
         )
     try:
         return Header.model_validate(raw)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UserError(f"{path}:1: header field {where}: {' '.join(first['msg'].split())}") from None
+        where = ".".join(quoted(part, str) for part in first["loc"])
+        raise UserError(f"{path}:1: header{' field ' if where else ''}{where}: {fault(first)}") from None
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str, bool]]:
-    """Number, text and whether the end of line is missing, for each line."""
+def is_packed(path: Path) -> bool:
+    """Whether the file begins as gzip begins, whatever its name; raises OSError."""
+    with path.open("rb") as file:
+        return file.read(len(_GZIP)) == _GZIP
+
+
+def _unpacked(path: Path, data: bytes) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            data = file.read(_MOST_BYTES + 1)
+    except EOFError:
+        raise UserError(f"{path}: gzip that is cut off; pack the record again, or copy the file again") from None
+    except (OSError, zlib.error):
+        raise UserError(f"{path}: damaged gzip; pack the record again, or copy the file again") from None
+    if len(data) > _MOST_BYTES:
+        raise UserError(f"{path}: gzip of more than {_MOST_BYTES >> 20} MiB; no record is as long")
+    return data
+
+
+def record_bytes(path: Path) -> bytes:
+    """What a record file holds: unpacked, without the mark that some editors put before UTF-8. Raises UserError."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise unreadable(path, error) from None
-    except ValueError:  # a zero byte, which a mark in a page can hold
+    except ValueError:  # a zero byte, which a mark in a page can hold, or half a surrogate pair
         raise UserError(f"{str(path)!r}: cannot be read (no such name can be)") from None
-    lines = data.split(b"\n")
+    if data.startswith(_GZIP):
+        data = _unpacked(path, data)
+    for mark, encoding in _OTHER_MARKS.items():
+        if data.startswith(mark):
+            raise UserError(f"{path}: {encoding} text, and a record is UTF-8; save it as UTF-8")
+    return data.removeprefix(_UTF8_MARK)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """Number, text and whether the end of line is missing, for each line."""
+    lines = record_bytes(path).split(b"\n")
     ends_whole = lines[-1] == b""
     if ends_whole:
         lines.pop()
@@ -207,14 +282,14 @@ def read_record(path: Path) -> Record:
         for number, text, unfinished in lines:
             try:
                 record.add(_parse_row(text))
-            except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:
                 if unfinished:
                     record.torn_line = number
                     break
-                reason = " ".join(str(error).split())
+                reason = " ".join(str(error).split()) if isinstance(error, ValueError) else "nested too deeply"
                 raise UserError(
-                    f"{path}:{number}: not a row of a record ({type(error).__name__}: {reason}); the file was changed "
-                    "or damaged: restore it, or record again"
+                    f"{path}:{number}: not a row of a record ({reason}); the file was changed or damaged: restore it, "
+                    "or record again"
                 ) from None
     return record
 
@@ -222,11 +297,11 @@ def read_record(path: Path) -> Record:
 def newest_first(folder: Path, tool: str) -> Sequence[Path]:
     """Records of ``tool`` under ``folder``, newest header first; files that are no records are passed over."""
     found: list[tuple[str, Path]] = []
-    for path in sorted(folder.glob("*.jsonl")):
+    for path in sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")]):
         try:
-            with path.open(encoding="utf-8") as file:
-                header = _parse_header(path, file.readline())
-        except (UserError, OSError, UnicodeDecodeError):
+            with gzip.open(path) if is_packed(path) else path.open("rb") as file:
+                header = _parse_header(path, file.readline().removeprefix(_UTF8_MARK).decode("utf-8"))
+        except (UserError, OSError, EOFError, zlib.error, UnicodeDecodeError):
             continue
         if header.tool == tool:
             found.append((header.created_utc, path))

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from stats.errors import UserError
-from stats.reader import newest_first, read_record
+from stats.reader import is_packed, newest_first, read_record
 from stats.schema import (
     SCHEMA_VERSION,
     ArmInfo,
@@ -52,14 +52,16 @@ __all__ = [
 ]
 
 
-def _refuse_folder(path: Path) -> None:
+def _refuse_place(path: Path) -> None:
     if path.is_dir():
         raise UserError(f"--out {str(path)!r}: is a folder or no name at all; give the name of a file")
+    if path.suffix == ".gz" or (path.is_file() and is_packed(path)):
+        raise UserError(f"--out {path}: a record is written plain; give a name in .jsonl, and unpack what is to go on")
 
 
 def check_writable(path: Path, needed_bytes: int = 0) -> None:
     """Raise UserError now, before GPU time is spent, if ``path`` exists or a file of this size cannot be made there."""
-    _refuse_folder(path)
+    _refuse_place(path)
     if path.exists() or path.is_symlink():
         raise UserError(f"{path}: exists already; choose another --out, or continue it with --resume")
     probe = path.with_name(f".{path.name}.{os.getpid()}")
@@ -108,7 +110,7 @@ class RecordWriter:
             raise
 
     def _open(self, path: Path, flags: int) -> None:
-        _refuse_folder(path)
+        _refuse_place(path)
         try:
             self._fd = os.open(path, flags | os.O_CLOEXEC, 0o666)
         except FileExistsError:

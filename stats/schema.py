@@ -8,29 +8,53 @@ record can live with; taking one away or changing its meaning needs a new ``SCHE
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 __all__ = [
+    "LARGEST_COUNT",
     "SCHEMA_VERSION",
     "ArmInfo",
+    "Blocks",
     "Cell",
     "CellRow",
     "ClockState",
     "Device",
     "Header",
+    "MarginPercent",
     "ProcessEvent",
     "ProcessRow",
+    "Processes",
     "Record",
+    "Seed",
     "SkipRow",
+    "compared_arms",
     "without_nan",
 ]
 
 SCHEMA_VERSION = 1
+LARGEST_COUNT = 2**31 - 1
+
+# What a run may be is the same in a config and in a record.
+Processes = Annotated[int, Field(ge=1, le=1000)]
+Blocks = Annotated[int, Field(ge=1, le=100_000)]  # per process
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
+MarginPercent = Annotated[float, Field(gt=0, lt=100)]
+_SIZES = ("m", "n", "k", "blocks_per_sm", "warps", "ksteps_per_warp")  # of a workload: figures are divided by them
+
+
+def compared_arms(comparisons: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The declared family; raises ValueError for an arm that is compared with itself."""
+    for a, b in comparisons:
+        if a == b:
+            raise ValueError(f"{a} is compared with itself")
+    return comparisons
+
 
 ProcessEvent = Literal["start", "end", "failed", "interrupted", "resumed", "complete"]
 
@@ -102,8 +126,15 @@ class Device(_Model):
     name: str
     uuid: str
     compute_capability: str  # "9.0"
-    sm_count: int
+    sm_count: int = Field(ge=1, le=100_000)
     driver: str = "unknown"
+
+    @field_validator("compute_capability")
+    @classmethod
+    def _two_numbers(cls, text: str) -> str:
+        if not re.fullmatch(r"[0-9]{1,3}\.[0-9]", text):
+            raise ValueError(f"{text[:40]!r} is not a compute capability such as 9.0")
+        return text
 
     @property
     def arch(self) -> int:
@@ -116,8 +147,8 @@ class ClockState(_Model):
 
     requested: Literal["lock", "monitor", "auto"]
     effective: Literal["lock", "monitor"]
-    locked_sm_mhz: int | None = None
-    locked_memory_mhz: int | None = None
+    locked_sm_mhz: int | None = Field(None, gt=0)
+    locked_memory_mhz: int | None = Field(None, gt=0)
     label: str
 
 
@@ -150,12 +181,41 @@ class Header(_Model):
     reference: str  # the arm that has a twin
     twin: str | None = None  # name of the A/A twin arm
     comparisons: list[tuple[str, str]] = Field(default_factory=list)  # the declared family
-    margin_percent: float = 0.5  # equivalence margin, fixed before the run
-    processes: int
-    blocks: int
-    launches: int | None = None
+    margin_percent: MarginPercent = 0.5  # equivalence margin, fixed before the run
+    processes: Processes
+    blocks: Blocks
+    launches: int | None = Field(None, ge=1, le=LARGEST_COUNT)
     l2_mode: Literal["hot", "flushed"] = "hot"
     workload: dict[str, Any] = Field(default_factory=dict)  # what must agree for two records to be comparable
+
+    _of_different_arms = field_validator("comparisons")(compared_arms)
+
+    @field_validator("workload")
+    @classmethod
+    def _of_some_size(cls, workload: dict[str, Any]) -> dict[str, Any]:
+        for name in _SIZES:
+            if name in workload and (type(workload[name]) is not int or not 1 <= workload[name] <= LARGEST_COUNT):
+                raise ValueError(f"{name} is {str(workload[name])[:40]}, not an integer from 1 to {LARGEST_COUNT}")
+        return workload
+
+    @model_validator(mode="after")
+    def _of_declared_arms(self) -> Header:
+        names = [arm.name for arm in self.arms]
+        if not names:
+            return self  # not yet known: the first process tells them
+        if len(set(names)) < len(names):
+            raise ValueError(f"arms: {next(name for name in names if names.count(name) > 1)!r} is declared twice")
+        if self.twin == self.reference:
+            raise ValueError(f"twin: {self.twin!r} is the reference itself")
+        for what, used in (
+            ("reference", [self.reference]),
+            ("twin", [self.twin] if self.twin is not None else []),
+            ("comparisons", [name for pair in self.comparisons for name in pair]),
+        ):
+            for name in used:
+                if name not in names:
+                    raise ValueError(f"{what}: {name!r} is none of its arms")
+        return self
 
 
 @dataclass
@@ -186,7 +246,7 @@ class Record:
     @property
     def name(self) -> str:
         """How outputs call the record: the file's stem, or the run id."""
-        return self.path.stem if self.path is not None else self.header.run_id
+        return self.header.run_id if self.path is None else Path(self.path.name.removesuffix(".gz")).stem
 
 
 def without_nan(value: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from stats.clocks import ClockMode
 from stats.errors import BenchError, UserError
 from stats.provenance import created_utc, git_state, software_versions
-from stats.schema import ArmInfo, ClockState, Header
+from stats.schema import LARGEST_COUNT, ArmInfo, ClockState, Header
 from stats.worker import Facts
 
 __all__ = ["TrialSpec", "check_arms", "make_header"]
@@ -53,12 +53,20 @@ class TrialSpec:
     def __post_init__(self) -> None:
         if self.blocks < 2 or self.blocks % 2:
             raise UserError(f"blocks: {self.blocks} is not an even number of at least 2")
-        for name, lowest in (("processes", 1), ("warmup_blocks", 0), ("seed", 0)):
-            if getattr(self, name) < lowest:
-                raise UserError(f"{name}: {getattr(self, name)} is below {lowest}")
+        for name, lowest, most in (
+            ("processes", 1, 1000),
+            ("blocks", 2, 100_000),
+            ("warmup_blocks", 0, LARGEST_COUNT),
+            ("seed", 0, 2**63 - 1),
+        ):
+            if not lowest <= getattr(self, name) <= most:
+                side = f"below {lowest}" if getattr(self, name) < lowest else f"above {most}"
+                raise UserError(f"{name}: {getattr(self, name)} is {side}")
         for name in ("margin_percent", "cell_timeout_s", "start_timeout_s"):
             if not 0 < getattr(self, name) < math.inf:
                 raise UserError(f"{name}: {getattr(self, name)} is not a positive number")
+        if self.margin_percent >= 100:
+            raise UserError(f"margin_percent: {self.margin_percent} is not below 100")
         for a, b in self.comparisons:
             if a == b:
                 raise UserError(f"comparisons: {a} is compared with itself")

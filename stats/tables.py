@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import os
 import re
@@ -20,10 +19,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from stats.safe_text import csv_text, dumped, markdown_text, safe_text
+
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["FORMATS", "Column", "Format", "fitted", "render", "to_json", "wrapped"]
+__all__ = ["FORMATS", "Column", "Format", "csv_cell", "fitted", "render", "to_json", "told", "wrapped"]
 
 Format = Literal["table", "md", "csv", "json"]
 _PROSE_WIDTH, _NARROW_PROSE = 64, 16  # characters of a line; the second where the terminal is too narrow
@@ -64,7 +65,7 @@ class Column:
             return "–"
         if isinstance(value, (int, float)) and not isinstance(value, bool) and self.spec:
             return _not_as_zero(value, self.spec)
-        return str(value)
+        return safe_text(str(value))
 
 
 def _finite(value: Any) -> Any:
@@ -79,25 +80,31 @@ def _finite(value: Any) -> Any:
 
 def to_json(value: Any) -> str:
     """Strict JSON (no nan, no inf), indented, keys in the order given."""
-    return json.dumps(_finite(value), indent=2, allow_nan=False, ensure_ascii=False)
+    return dumped(_finite(value), indent=2)
 
 
 def _markdown(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> str:
     lines = [
-        "| " + " | ".join(column.heading for column in columns) + " |",
+        "| " + " | ".join(markdown_text(column.heading) for column in columns) + " |",
         "|" + "|".join("---" if column.align == "left" else "---:" for column in columns) + "|",
     ]
-    lines += ["| " + " | ".join(column.text(row).replace("|", "\\|") for column in columns) + " |" for row in rows]
+    lines += ["| " + " | ".join(markdown_text(column.text(row)) for column in columns) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
 def _csv(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([column.key for column in columns])
+    writer.writerow([csv_text(column.key) for column in columns])
     for row in rows:
-        writer.writerow(["" if _finite(row.get(column.key)) is None else row[column.key] for column in columns])
+        writer.writerow([csv_cell(row.get(column.key)) for column in columns])
     return out.getvalue()
+
+
+def csv_cell(value: Any) -> Any:
+    """A number as it is, "" for what was not measured, any other value as text that no spreadsheet computes."""
+    value = "" if _finite(value) is None else value
+    return value if isinstance(value, (int, float)) else csv_text(str(value))
 
 
 def _prose(text: str, width: int = _PROSE_WIDTH, *, in_names: bool = False) -> str:
@@ -148,6 +155,7 @@ def _terminal_width() -> int:
 
 def wrapped(line: str, hang: int = 2) -> str:
     """A line of text broken at the terminal's width, what follows set ``hang`` columns further in than its start."""
+    line = safe_text(line)
     start = len(line) - len(line.lstrip())
     room = max(_terminal_width(), start + hang + 20)
     return _filled(_bound(line), room, " " * (start + hang))
@@ -155,7 +163,12 @@ def wrapped(line: str, hang: int = 2) -> str:
 
 def fitted(line: str, hang: int = 2) -> str:
     """As ``wrapped`` on a terminal, or where COLUMNS says how wide it is; in a pipe a line stays one line."""
-    return wrapped(line, hang) if sys.stdout.isatty() or os.environ.get("COLUMNS") else line
+    return wrapped(line, hang) if sys.stdout.isatty() or os.environ.get("COLUMNS") else safe_text(line)
+
+
+def told(line: str, fmt: Format) -> str:
+    """A line of prose around a table, in which a name steers nothing: wrapped on a terminal, escaped in Markdown."""
+    return wrapped(line) if fmt == "table" else markdown_text(line)
 
 
 def _measure(table: Table) -> int:
@@ -168,8 +181,8 @@ def _measure(table: Table) -> int:
 
 def _table(columns: Sequence[Column], cells: list[list[str]], *, narrow: bool) -> Table:
     from rich import box
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     padding = (0, 0) if narrow else (0, 0, 0, 1)
     made = Table(box=box.SIMPLE_HEAD, padding=padding, pad_edge=False, show_edge=False)
@@ -182,7 +195,7 @@ def _table(columns: Sequence[Column], cells: list[list[str]], *, narrow: bool) -
             "\n".join(textwrap.wrap(heading, width)) if narrow else heading, justify=column.align, no_wrap=True
         )
     for line in cells:
-        made.add_row(*(escape(text) for text in line))
+        made.add_row(*map(Text, line))  # whose brackets are no markup
     return made
 
 

@@ -248,8 +248,21 @@ def test_nothing_accepted_prints_reasons_and_no_nan(run: Run) -> None:
     status, out, err = run("table", "none.jsonl")
     assert (status, err) == (1, "bench-stats: none.jsonl: 0 accepted of 8 whole blocks (HwSlowdown: 8)\n")
     assert "GEMM" in out
-    assert run("report", "none.jsonl", "--html", "none.html")[0] == 0
+    assert run("report", "none.jsonl", "--html", "none.html")[0] == 1
     assert "0 accepted of 8 whole blocks" in Path("none.html").read_text()
+    status, out, err = run("export", "none.jsonl")
+    assert (status, err) == (1, "bench-stats: none.jsonl: 0 accepted of 8 whole blocks (HwSlowdown: 8)\n")
+    assert len(out.splitlines()) == 1 + 8 * 6
+
+
+@pytest.mark.parametrize("record", ["gemm", "one arm"])
+def test_a_record_without_a_cell_is_said_by_every_command(run: Run, record: str) -> None:
+    whole = gemm_record(processes=1, blocks=2) if record == "gemm" else make_record({"a": 1.0}, tool="mine")
+    header_only(written(whole, Path("r.jsonl")))
+    for arguments in (["table"], ["show"], ["plot"], ["export"], ["report", "--html", "out.html"]):
+        status, out, err = run(arguments[0], "r.jsonl", *arguments[1:])
+        assert (status, "r.jsonl: 0 accepted of 0 whole blocks" in err.splitlines()[-1]) == (1, True), arguments
+        assert "nan" not in out
 
 
 def test_reports_of_micro_and_gemm_need_neither_torch_nor_their_build(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ class Evidence:
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
-            yield from sorted([*path.glob("*.jsonl"), *path.glob("*.json")])
+            yield from sorted(found for kind in ("*.jsonl", "*.jsonl.gz", "*.json") for found in path.glob(kind))
         else:
             yield path
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from stats.report.source import Source
+from stats.safe_text import csv_text, dumped
+from stats.tables import csv_cell
 
 __all__ = ["EXPORT_FORMS", "ExportForm", "exported"]
 
@@ -74,9 +75,9 @@ def exported(sources: Sequence[Source], form: ExportForm) -> str:
 
 def _csv(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> str:
     out = io.StringIO()
-    writer = csv.DictWriter(out, names, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: "" if value is None else value for key, value in row.items()} for row in rows)
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(map(csv_text, names))
+    writer.writerows([csv_cell(row.get(name)) for name in names] for row in rows)
     return out.getvalue()
 
 
@@ -86,8 +87,6 @@ def _table_schema(rows: Sequence[dict[str, Any]], types: dict[str, str]) -> str:
         missing = any(row.get(name) is None for row in rows)
         nullable = {"extDtype": _NULLABLE[kind]} if missing and kind in _NULLABLE else {}
         fields.append({"name": name, "type": kind, **nullable})
-    schema = json.dumps({"fields": fields, "pandas_version": "1.4.0"}, ensure_ascii=False)
-    lines = ",\n".join(
-        json.dumps({name: row.get(name) for name in types}, allow_nan=False, ensure_ascii=False) for row in rows
-    )
+    schema = dumped({"fields": fields, "pandas_version": "1.4.0"})
+    lines = ",\n".join(dumped({name: row.get(name) for name in types}) for row in rows)
     return f'{{"schema": {schema},\n"data": [\n{lines}\n]}}\n'

@@ -38,7 +38,7 @@ def refuse_records(option: str, out: Path, inputs: Iterable[Path]) -> None:
         # A hard link has another resolved name, a record not yet there has no identity: both are asked.
         if target == path.resolve() or (out.exists() and path.exists() and out.samefile(path)):
             raise UserError(f"{option} {out}: is one of the records; choose another file")
-    if target.suffix == ".jsonl" and target.exists():
+    if target.name.endswith((".jsonl", ".jsonl.gz")) and target.exists():
         raise UserError(f"{option} {out}: exists already and may be a record; choose another file")
 
 

@@ -21,6 +21,7 @@ from stats.report.model import NotInRecord, Paired, Table
 from stats.report.queries import build_table, main_table
 from stats.report.show import Section, sections
 from stats.report.source import Source
+from stats.safe_text import safe_lines
 from stats.tables import Column
 
 __all__ = ["html_report"]
@@ -40,7 +41,7 @@ def html_report(sources: Sequence[Source], title: str = "smem-bench report") -> 
         *(_record(source, number) for number, source in enumerate(sources, start=1)),
         "</main>\n</body>\n</html>\n",
     ]
-    return "".join(parts)
+    return safe_lines("".join(parts))
 
 
 def _overview(sources: Sequence[Source]) -> str:

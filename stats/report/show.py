@@ -18,7 +18,7 @@ from stats.intervals import Floats
 from stats.report.model import NotInRecord, Table
 from stats.report.queries import build_table
 from stats.report.source import Source
-from stats.tables import Format, render, to_json, wrapped
+from stats.tables import Format, render, to_json, told, wrapped
 
 __all__ = ["Section", "sections", "shown"]
 
@@ -150,14 +150,15 @@ def shown(source: Source, fmt: Format) -> str:
     for section in page:
         facts = [{"what": label, "is": text} for label, text in section.facts]
         if fmt == "md":
-            parts.append(f"## {section.title}\n\n" + "".join(f"- {row['what']}: {row['is']}\n" for row in facts))
+            listed = "".join(f"- {told(f'{label}: {text}', fmt)}\n" for label, text in section.facts)
+            parts.append(f"## {section.title}\n\n{listed}")
         else:
             width = max((len(row["what"]) for row in facts), default=0)
             lines = "".join(wrapped(f"  {row['what']:<{width}}  {row['is']}", width + 2) + "\n" for row in facts)
             parts.append(f"{section.title}\n{lines}")
         if section.table and section.table.rows:
             text = render(section.table.columns, section.table.rows, fmt)
-            note = section.table.note_for(fmt) if fmt == "md" else wrapped(section.table.note_for(fmt))
+            note = told(section.table.note_for(fmt), fmt)
             note = f"{note}\n" if note else ""
             parts[-1] += ("\n" if fmt == "md" and facts else "") + text + ("\n" if fmt == "md" else "") + note
     return "\n".join(parts)
