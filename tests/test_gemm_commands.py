@@ -93,6 +93,7 @@ def test_explain_shows_each_section_in_every_form(command: Command, monkeypatch:
 
     # The sections have tests of their own and take their time; here it is how they are shown.
     sections = {"ceilings": ([Column("arm", "arm"), Column("cycles", "cycles")], [{"arm": "A3", "cycles": 32.5}])}
+    monkeypatch.setattr("gemm.explain.kernels.without_machine_code", lambda: None)
     monkeypatch.setattr("gemm.cli_explain._sections", lambda *_: sections | {"nothing": ([], [])})
     ladder = ("--record", next(RESULTS.glob("ladder-a-*.jsonl")))
     code, out, err = command("explain", *ladder)
