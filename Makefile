@@ -11,7 +11,7 @@ HAVE_TORCH  := $(shell $(PYTHON) -c 'import importlib.util as u; print("yes" if 
 comma := ,
 EXTRAS ?= dev$(if $(and $(HAVE_DRIVER),$(if $(HAVE_TORCH),,yes)),$(comma)gpu)$(if $(HAVE_NVCC),,$(comma)toolchain)
 
-.PHONY: help bench test test-gpu sanitize lint format coverage types simulation bench-analysis readme readme-check wheel clean
+.PHONY: help bench test test-all test-gpu sanitize lint format coverage types simulation bench-analysis readme readme-check wheel clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -23,19 +23,25 @@ INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 # All else comes before it: pip takes what lies on that path for installed, so .venv/bin would lack ruff and pytest, and
 # a toolkit of wheels would be torn in two (torch brings some of the same wheels).
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -e
+TAKES = $(if $(findstring gpu,$(EXTRAS)),5 minutes: torch is gigabytes,a minute)
 
 $(INSTALLED): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) '.[$(subst $(comma)gpu,,$(EXTRAS))]'
+	@echo "Installing into $(VENV), once: smem-bench with $(EXTRAS); about $(TAKES)."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP_INSTALL) '.[$(subst $(comma)gpu,,$(EXTRAS))]'
 	@if [ -n "$(HAVE_TORCH)" ]; then $(PYTHON) -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])' \
 	  > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/interpreter-torch.pth"; fi
-	$(PIP_INSTALL) '.[$(EXTRAS)]'
+	@$(PIP_INSTALL) '.[$(EXTRAS)]'
 	@touch $@
 
 bench: $(INSTALLED) ## install into .venv, then run micro-bench --do-mma both
 	$(BIN)/micro-bench --do-mma both
 
-test: $(INSTALLED) ## install into .venv, then run the tests (GPU tests are skipped where there is none)
+test: $(INSTALLED) ## install into .venv, then run the quick tests (GPU tests are skipped where there is none)
+	@echo "Running the quick tests, some minutes; make test-all runs the slow ones, too."
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+test-all: $(INSTALLED) ## every test: simulations, packaging and many architectures, too
 	$(BIN)/python -m pytest -n auto
 
 test-gpu: $(INSTALLED) ## only the tests that need a GPU

@@ -1,16 +1,17 @@
 """From CUDA sources to a shared library that ctypes can call, or to a cubin that can be disassembled.
 
-``torch.utils.cpp_extension.load(is_python_module=False)`` runs ninja and nvcc; no torch header is compiled. Every
-product is named by the hash of its sources, flags, architectures and compilers (``build_cache``). The trap: what is
-not in that hash would be taken from an older build, so whatever changes a product has to go into its key.
+ninja runs nvcc, one object per source side by side, and links them to the shared CUDA runtime, which in a torch process
+is then torch's own; nothing here needs torch. Every product is named by the hash of its sources, flags, architectures
+and compilers (``build_cache``). The trap: what is not in that hash would be taken from an older build, so whatever
+changes a product has to go into its key.
 """
 
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import threading
@@ -43,6 +44,9 @@ CUDA_DIR = Path(__file__).resolve().parent / "cuda"
 # A file, not a literal, so that a report that imports nothing of this package still sees a flag change.
 FLAGS_FILE = CUDA_DIR.parent / "nvcc_flags.txt"
 NVCC_FLAGS = tuple(FLAGS_FILE.read_text(encoding="utf-8").split())
+# What makes a shared library of objects; not in the hash of records, for it changes no kernel.
+_OBJECT_FLAGS = ("-Xcompiler", "-fPIC")
+_LINK_FLAGS = ("-shared", "-cudart", "shared", "-nodlink")  # a device link would add an empty cubin for nvcc's default
 
 
 @dataclass(frozen=True)
@@ -86,21 +90,27 @@ def _explain_failure(text: str, toolkit: Toolkit) -> UserError:
     if unsupported:
         return UserError(f"{unsupported}; set NVCC_CCBIN to an older g++")
     first = next(
-        (line for line in lines if re.search(r"\berror\b|\bfatal\b|undefined reference|cannot find", line)), None
+        (
+            line
+            for line in lines
+            if re.search(r"\berror\b|\bfatal\b|(undefined|multiple) (reference|definition)|cannot find", line)
+        ),
+        None,
     )
-    return UserError(f"nvcc {toolkit.version_text} failed: {first or lines[-1] if lines else 'no output'}")
+    missing = first and re.search("host compiler properties|Cannot find compiler", first)
+    remedy = "; install g++ or set NVCC_CCBIN to a C++ compiler" if missing else ""
+    return UserError(f"nvcc {toolkit.version_text} failed: {first or lines[-1] if lines else 'no output'}{remedy}")
 
 
-def _link_flags(toolkit: Toolkit, folder: Path) -> list[str]:
+def _library_path_flags(toolkit: Toolkit, folder: Path) -> list[str]:
     """Wheels carry libcudart.so.13 without the bare name that the linker wants: give it one in the build folder."""
     library_dir = toolkit.library_dir
-    flags = [f"-Wl,-rpath,{library_dir}"]
+    flags = [f"-L{library_dir}", "-Xlinker", f"-rpath={library_dir}"]
     if not (library_dir / "libcudart.so").exists():
-        versioned = sorted(library_dir.glob("libcudart.so.*"))[0]
         shim = folder / "libcudart.so"
-        if not shim.exists():
-            shim.symlink_to(versioned)
-        flags.append(f"-L{folder}")
+        shim.unlink(missing_ok=True)
+        shim.symlink_to(sorted(library_dir.glob("libcudart.so.*"))[0])
+        flags.insert(0, "-L.")
     return flags
 
 
@@ -114,14 +124,15 @@ def build_library(
 ) -> BuiltLibrary:
     """Build ``sources`` for every architecture (80, 90, ...) into one shared library, or return the finished one.
 
-    Raises UserError: no toolkit, unknown architecture, compiler failure, no torch, cache not writable.
+    Raises UserError: no toolkit, unknown architecture, compiler failure, no ninja, cache not writable.
     """
     toolkit = find_toolkit()
     require_archs(toolkit, list(archs))
     source_hash = kernel_hash(sources, flags, include_dirs)
-    key = product_key(source_hash, sorted(archs), toolkit.version, str(toolkit.root), os.environ.get("NVCC_CCBIN"))
+    compilers = (toolkit.version, str(toolkit.root), os.environ.get("NVCC_CCBIN"))
+    key = product_key(source_hash, _OBJECT_FLAGS, _LINK_FLAGS, sorted(archs), *compilers)
     folder = cache_dir() / f"{name}-{key}"
-    library = folder / f"{_module_name(folder)}.so"
+    library = folder / f"{name}.so"
     complete = folder / "complete"
 
     def product(*, cached: bool) -> BuiltLibrary:
@@ -137,55 +148,41 @@ def build_library(
 
     if complete.exists() and library.exists():
         return product(cached=True)
-    with locked(folder):
+    with locked(folder) as lock:
         if complete.exists() and library.exists():
             return product(cached=True)
-        _compile_with_torch(sources, toolkit, folder, archs, flags, include_dirs)
+        code = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in sorted(archs)]
+        compile_flags = [*NVCC_FLAGS, *flags, *code, *_OBJECT_FLAGS, *(f"-I{path.resolve()}" for path in include_dirs)]
+        _run_ninja(sources, compile_flags, library, toolkit, lock)
         complete.touch()
     return product(cached=False)
 
 
-def _module_name(folder: Path) -> str:
-    """One name per product: torch adds ``_v1`` to the second library that a process builds under the same name."""
-    return f"smem_{folder.name.replace('-', '_')}"
-
-
-def _compile_with_torch(
-    sources: Sequence[Path],
-    toolkit: Toolkit,
-    folder: Path,
-    archs: Sequence[int],
-    flags: Sequence[str],
-    include_dirs: Sequence[Path],
+def _run_ninja(
+    sources: Sequence[Path], compile_flags: Sequence[str], library: Path, toolkit: Toolkit, lock: int
 ) -> None:
-    os.environ["CUDA_HOME"] = str(toolkit.root)  # read by torch when the module below is first imported
-    os.environ["PATH"] = f"{find_ninja().parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
-    try:
-        from torch.utils import cpp_extension
-    except ImportError:
-        raise UserError("torch: not installed, and building kernels needs it; pip install 'smem-bench[gpu]'") from None
-    cpp_extension.CUDA_HOME = str(toolkit.root)
-    try:
-        cpp_extension.load(
-            name=_module_name(folder),
-            sources=[str(path) for path in sources],
-            extra_cuda_cflags=[
-                *NVCC_FLAGS,
-                *flags,
-                *(f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in sorted(archs)),
-            ],
-            extra_cflags=["-O2", "-std=c++17"],
-            extra_include_paths=[str(path) for path in include_dirs],
-            extra_ldflags=_link_flags(toolkit, folder),
-            build_directory=str(folder),
-            is_python_module=False,
-            verbose=False,
-        )
-    except RuntimeError as error:
-        (folder / "build.log").write_text(str(error), encoding="utf-8")
-        failure = _explain_failure(str(error), toolkit)
-        raise UserError(f"{failure} (all of it: {folder / 'build.log'})") from None
+    folder, nvcc = library.parent, str(toolkit.nvcc.absolute())
+    commands = {
+        f"{source.stem}.o": [nvcc, *compile_flags, "-c", str(source.resolve()), "-o", f"{source.stem}.o"]
+        for source in sources
+    }
+    objects = list(commands)
+    commands[library.name] = [nvcc, *_LINK_FLAGS, *objects, *_library_path_flags(toolkit, folder), "-o", library.name]
+    lines = ["rule run", "  command = $command"]
+    for out, command in commands.items():
+        inputs = " ".join(objects if out == library.name else ())
+        lines += [f"build {out}: run {inputs}", f"  command = {shlex.join(command).replace('$', '$$')}"]
+    (folder / "build.ninja").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    # Whoever kills only this process leaves ninja and nvcc at work in the folder: they hold the lock with it.
+    answer = subprocess.run(
+        [str(find_ninja())], cwd=folder, capture_output=True, text=True, errors="replace", check=False, pass_fds=[lock]
+    )
+    if answer.returncode != 0:
+        text = answer.stdout + answer.stderr
+        (folder / "build.log").write_text(text, encoding="utf-8")
+        for command in commands.values():  # ninja repeats it, and a folder may be called "error"
+            text = text.replace(shlex.join(command), "")
+        raise UserError(f"{_explain_failure(text, toolkit)} (all of it: {folder / 'build.log'})")
 
 
 def load_library(library: BuiltLibrary) -> ctypes.CDLL:

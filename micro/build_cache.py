@@ -1,8 +1,8 @@
 """Where does what was compiled lie, what is it called, and who may build it?
 
 A product is named by the hash of all that it was made from, so an edited header is another product and a finished one
-is never checked again. The trap: torch waits for ever on the lock file of a killed build; here the kernel's own lock
-(flock, gone with its process) decides who builds, and a lock file without a builder is removed.
+is never checked again. The trap: a lock file outlives a killed build, and whoever waits for it waits for ever; here the
+kernel's own lock (flock) decides who builds, and it is gone with the last process that holds it.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ def product_key(*parts: object) -> str:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[int]:
     """Hold the folder's build lock; wait at most ``_LOCK_WAIT_S`` for another builder and say so.
 
-    Makes the folder. Raises UserError when the other has not ended by then.
+    Makes the folder. Yields the lock's file descriptor: a child that inherits it holds the lock too.
+    Raises UserError when the other has not ended by then.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "builder").open("a+") as handle:
@@ -70,8 +71,4 @@ def locked(folder: Path) -> Iterator[None]:
                     print(f"waiting for another build in {folder}", file=sys.stderr)
                     told = True
                 time.sleep(0.1)
-        stale = folder / "lock"
-        if stale.exists():
-            print(f"removing the lock of a killed build in {folder}", file=sys.stderr)
-            stale.unlink()
-        yield
+        yield handle.fileno()

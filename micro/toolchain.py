@@ -113,6 +113,10 @@ def _probe(nvcc: Path, origin: str) -> Toolkit | str:
         return f"{origin}: {nvcc} --version gave no release"
     root = _root_of(nvcc)
     if root is None:
+        try:
+            find_host_compiler()  # nvcc does not even tell where it lives without one
+        except UserError as error:
+            return f"{origin}: {error}"
         return f"{origin}: {nvcc} has no cuda_runtime.h beside it"
     codes = re.findall(r"sm_(\d+)\s*$", _run([str(nvcc), "--list-gpu-code"]).stdout, re.MULTILINE)
     return Toolkit(

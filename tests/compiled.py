@@ -1,26 +1,12 @@
-"""What the tests of machine code share: which architectures this nvcc offers, and a skip without a disassembler."""
+"""What the tests of machine code share: which architectures this nvcc offers."""
 
 from __future__ import annotations
 
-import pytest
-
-from micro.toolchain import MINIMUM_ARCH, disassembler, find_toolkit
-from stats.errors import UserError
+from micro.toolchain import MINIMUM_ARCH, find_toolkit
 
 KNOWN_ARCHS = (80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
 
 
 def offered() -> list[int]:
-    """Architectures from sm_80 up that the toolkit knows; skips the test when there is no toolkit."""
-    try:
-        return [arch for arch in find_toolkit().architectures if arch >= MINIMUM_ARCH]
-    except UserError as error:
-        pytest.skip(f"no CUDA toolkit: {error}")
-
-
-def needs(tool: str) -> None:
-    """Skip the test when a disassembler is missing."""
-    try:
-        disassembler(tool)
-    except UserError as error:
-        pytest.skip(str(error))
+    """Architectures from sm_80 up that the toolkit knows."""
+    return [arch for arch in find_toolkit().architectures if arch >= MINIMUM_ARCH]

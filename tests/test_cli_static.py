@@ -147,10 +147,7 @@ def test_help_is_instant_and_imports_nothing_heavy():
 
 @pytest.mark.cuda_build
 def test_sass_of_one_architecture(bench):
-    try:
-        cubin = compile_cubin(CUDA_DIR / "micro.cu", 80)
-    except UserError as error:
-        pytest.skip(str(error))
+    cubin = compile_cubin(CUDA_DIR / "micro.cu", 80)
     status, text, _ = bench("sass", "--cubin", str(cubin), "--format", "json", "--swizzle", "both")
     rows = json.loads(text)["rows"]
     assert status == 0

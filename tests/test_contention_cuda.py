@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from compiled import needs
 
 from micro.build import build_library, compile_cubin, load_library
 from micro.contention import ARMS, KINDS, PASSES_PER_LOOP, WARPS, Arm
@@ -39,7 +38,6 @@ def key_of(arm: Arm) -> tuple[int, int, bool, int]:
 
 @cache
 def functions(source: Path, arch: int) -> dict[tuple[int, int, bool, int], Function]:
-    needs("nvdisasm")
     found = {}
     for function in disassemble(compile_cubin(source, arch)):
         kind, count, with_mma, copies = TEMPLATE.search(function.name).groups()  # type: ignore[union-attr]

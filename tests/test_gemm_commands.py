@@ -5,7 +5,6 @@ The records are those that the README quotes; a command that cannot read them is
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +21,6 @@ from stats.records import read_record
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 needs_records = pytest.mark.skipif(not list(RESULTS.glob("ladder-a-*.jsonl")), reason="no recorded runs here")
-needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 Command = Callable[..., tuple[int, str, str]]
 
 
@@ -95,6 +93,7 @@ def test_explain_shows_each_section_in_every_form(command: Command, monkeypatch:
 
     # The sections have tests of their own and take their time; here it is how they are shown.
     sections = {"ceilings": ([Column("arm", "arm"), Column("cycles", "cycles")], [{"arm": "A3", "cycles": 32.5}])}
+    monkeypatch.setattr("gemm.explain.kernels.without_machine_code", lambda: None)
     monkeypatch.setattr("gemm.cli_explain._sections", lambda *_: sections | {"nothing": ([], [])})
     ladder = ("--record", next(RESULTS.glob("ladder-a-*.jsonl")))
     code, out, err = command("explain", *ladder)
@@ -188,7 +187,7 @@ def small_campaign(campaign: Campaign, device_index: int) -> Any:
     return on_stand_in("gemm.campaigns", "campaign_arms", replace(campaign, shape=(128, 128, 32)), device_index)
 
 
-@needs_torch
+@pytest.mark.torch
 def test_campaigns_run_and_are_recorded(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("gemm.campaigns.campaign_arms", small_campaign)
     monkeypatch.setattr("micro.device.cuda_device_count", lambda: 1)
@@ -210,7 +209,7 @@ def test_campaigns_run_and_are_recorded(command: Command, monkeypatch: pytest.Mo
         assert says in err
 
 
-@needs_torch
+@pytest.mark.torch
 def test_stream_runs_and_is_shown(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     stand_in_for(monkeypatch, "gemm.explain.stream", "stream_arms")
     monkeypatch.setattr("micro.device.cuda_device_count", lambda: 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from micro.variants import VARIANTS
 from stats.errors import BenchError, UserError
 from stats.provenance import todays_hash
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+pytestmark = pytest.mark.torch
 
 
 @pytest.fixture

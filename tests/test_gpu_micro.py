@@ -18,7 +18,7 @@ from gpu_stand_in import CYCLES_PER_NS, SMS, Gpu, stand_in_gpu
 from micro.arm_names import Work
 from stats.errors import BenchError, UserError
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+pytestmark = pytest.mark.torch
 
 MICRO: dict[str, Any] = {
     "variants": ["A1", "A3"],

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from gpu_stand_in import stand_in_gpu
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+pytestmark = pytest.mark.torch
 
 # Whole runs: the factory installs the stand-in in its fresh process
 

@@ -10,7 +10,7 @@ import re
 import subprocess
 
 import pytest
-from compiled import KNOWN_ARCHS, needs, offered
+from compiled import KNOWN_ARCHS, offered
 from ladder import LOADS, TOTAL
 
 from micro.build import CUDA_DIR, compile_cubin
@@ -19,7 +19,6 @@ from micro.cubin import read_resources
 from micro.sass import disassemble
 from micro.sass_report import Kernel, analyse_cubin, in_parallel
 from micro.toolchain import disassembler, find_toolkit
-from stats.errors import UserError
 
 pytestmark = pytest.mark.cuda_build
 
@@ -30,14 +29,7 @@ REGISTERS_PER_KSTEP = 24  # 4 A fragments of 4, 4 B fragments of 2
 def micro_kernels() -> dict[int, list[Kernel]]:
     """Kernels of micro.cu by architecture, for all that the toolkit offers."""
     archs = offered()
-    try:
-        kernels = in_parallel(
-            lambda arch: analyse_cubin(compile_cubin(CUDA_DIR / "micro.cu", arch), describe_micro), archs
-        )
-    except UserError as error:
-        if "no disassembler" in str(error):
-            pytest.skip(str(error))
-        raise
+    kernels = in_parallel(lambda arch: analyse_cubin(compile_cubin(CUDA_DIR / "micro.cu", arch), describe_micro), archs)
     return {arch: [kernel for kernel in kernels if kernel.arch == arch] for arch in archs}
 
 
@@ -116,8 +108,6 @@ def test_all_variants_are_equally_resident(kernels):
 
 @pytest.mark.parametrize("arch", [80, 90, 120])
 def test_both_disassemblers_give_the_same_code(arch):
-    needs("cuobjdump")
-    needs("nvdisasm")
     if arch not in offered():
         pytest.skip(f"nvcc does not offer sm_{arch}")
     cubin = compile_cubin(CUDA_DIR / "micro.cu", arch)
@@ -127,7 +117,6 @@ def test_both_disassemblers_give_the_same_code(arch):
 
 @pytest.mark.parametrize("arch", [80, 90, 120])
 def test_resources_are_those_that_cuobjdump_reads(arch):
-    needs("cuobjdump")
     if arch not in offered():
         pytest.skip(f"nvcc does not offer sm_{arch}")
     cubin = compile_cubin(CUDA_DIR / "micro.cu", arch)
@@ -154,7 +143,6 @@ __global__ void __launch_bounds__(1024, 1) spilling(float* data, int n) {
 @pytest.mark.parametrize("arch", [80, 90])
 def test_a_kernel_that_spills_is_seen(arch, tmp_path, monkeypatch):
     """The gate bites: stack, spill instructions and static shared memory of a kernel that needs all three."""
-    needs("cuobjdump")
     if arch not in offered():
         pytest.skip(f"nvcc does not offer sm_{arch}")
     monkeypatch.setenv("SMEM_BENCH_CACHE", str(tmp_path))
@@ -171,7 +159,6 @@ def test_a_kernel_that_spills_is_seen(arch, tmp_path, monkeypatch):
 def test_a_loop_without_its_barrier_loses_its_loads(tmp_path, monkeypatch):
     """The gate bites: without the warp barrier ptxas lifts ld.shared out of the load-only loop, and that is refused."""
     monkeypatch.setenv("SMEM_BENCH_CACHE", str(tmp_path))
-    offered()
     for path in CUDA_DIR.glob("*.cuh"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     source = tmp_path / "micro.cu"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,9 +136,8 @@ def test_libraries_of_wheels_lie_in_lib(tmp_path: Path) -> None:
     assert found.library_dir == tmp_path / "lib"
 
 
+@pytest.mark.cuda_build
 def test_the_toolkit_of_this_machine_has_its_headers() -> None:
-    if os.environ.get("SMEM_BENCH_NO_TOOLKIT"):
-        pytest.skip("told that no toolkit is here")
     found = find_toolkit()
     assert any(found.root.glob("**/cuda_runtime.h"))
     assert 80 in found.architectures
