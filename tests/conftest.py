@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import importlib.util
 import signal
+from collections.abc import Iterator
 
 import pytest
 from doctor_stand_ins import libcuda
+from hypothesis import settings
 
+from gemm.explain import predict
 from micro.device import cuda_device_count
 
 __all__ = ["libcuda"]  # a fixture: pytest finds it here, whoever asks
 
 
-def pytest_configure() -> None:
+# Without the slow tests a fifth of the examples of those that ask for a share of the profile's.
+settings.register_profile("quick", max_examples=settings.default.max_examples // 5)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if "not slow" in config.option.markexpr:
+        settings.load_profile("quick")
     # A shell starts background jobs with SIGINT ignored, which the code under test would leave so, as with nohup.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -29,3 +38,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="module")
+def few_passes() -> Iterator[None]:
+    """A GEMM block is simulated for three passes in the place of twelve, scaled alike: a quarter of the time."""
+    kept = (predict.predict_gemm, predict.predict_reads, predict.steady_cycles)
+
+    def forget() -> None:
+        for function in kept:
+            function.cache_clear()
+
+    with pytest.MonkeyPatch.context() as patch:
+        forget()
+        patch.setattr(predict, "_PASSES", 3)
+        yield
+    forget()

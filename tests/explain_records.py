@@ -15,6 +15,8 @@ GPU = Device(name="Test GPU", uuid="GPU-0", compute_capability="9.0", sm_count=1
 SHAPE = {"m": 4096, "n": 4096, "k": 4096}
 KSTEPS = warp_ksteps_per_sm(4096, 4096, 4096, GPU.sm_count)
 
+SMALL = (128 * 264, 128, 512)  # two blocks on each of 132 SMs, quickly simulated
+
 
 def record(
     tool: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gemm.cli import app
-from gemm.explain import kernels
+from gemm.explain import kernels, predict, roofline
 from gemm.explain.attribution import attribute, attribution_rows
 from gemm.explain.evidence import Evidence, gather
 from gemm.explain.figures import machine_for
@@ -25,6 +26,8 @@ from micro.arm_names import Work
 from stats.errors import UserError
 from stats.levels import Level
 from stats.records import Device, Record, RecordWriter
+
+pytestmark = pytest.mark.usefixtures("few_passes")
 
 
 def level(mean: float, half: float = 0.1) -> Level:
@@ -96,7 +99,8 @@ def test_pairs(effect: tuple[float, float, float] | None, a: Reading, b: Reading
 
 
 @pytest.mark.cuda_build
-def test_a_record_is_read_from_end_to_end() -> None:
+def test_a_record_is_read_from_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roofline, "predict_gemm", functools.partial(predict.predict_gemm, shape=made.SMALL))
     found = made.evidence(
         micro_record=made.micro(A1_load=32.1, A3_load=24.1, A1_both=33.0, A3_both=33.0, mma=32.0),
         gemms=(made.gemm(A1=45.0, A3=33.0),),
@@ -126,7 +130,8 @@ def test_an_unknown_architecture_is_refused() -> None:
 
 
 @pytest.mark.cuda_build
-def test_errors_are_those_of_predicted_against_measured() -> None:
+def test_errors_are_those_of_predicted_against_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predict, "predict_gemm", functools.partial(predict.predict_gemm, shape=made.SMALL))
     found = made.evidence(micro_record=made.micro(A2_load=24.0, A3_load=48.0, mma=24.0))
     rows = {(row["figure"], row["arm"]): row for row in prediction_rows(90, found, blocks=(2,))}
     assert abs(rows["load", "A2:load"]["error_percent"]) < 2
