@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from report_records import gemm_record, make_record, micro_record, written
+from report_records import gemm_record, make_record, micro_record, usual, written
 
 from stats import cli
 from stats.report.files import write_whole
@@ -27,8 +27,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
     Path("results").mkdir()
-    written(micro_record(), Path("results/micro.jsonl"))
-    written(gemm_record(), Path("results/gemm.jsonl"))
+    usual(micro_record, Path("results/micro.jsonl"))
+    usual(gemm_record, Path("results/gemm.jsonl"))
 
     def command(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["bench-stats", *arguments])
@@ -239,19 +239,6 @@ def test_nothing_accepted_prints_reasons_and_no_nan(run: Run) -> None:
     assert "0 accepted of 8 whole blocks" in Path("none.html").read_text()
 
 
-def test_reports_of_micro_and_gemm_need_neither_torch_nor_their_build(tmp_path: Path) -> None:
-    written(micro_record(blocks=2), tmp_path / "m.jsonl")
-    written(gemm_record(blocks=2), tmp_path / "g.jsonl")
-    code = (
-        "import sys; from stats.report.source import Library; from stats.report.html import html_report; "
-        "html_report([Library().source(name) for name in sys.argv[1:]]); "
-        "print([name for name in ('torch', 'pynvml', 'micro.build', 'gemm.library') if name in sys.modules])"
-    )
-    arguments = [sys.executable, "-c", code, str(tmp_path / "m.jsonl"), str(tmp_path / "g.jsonl")]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=True, cwd=Path(__file__).parent.parent)
-    assert done.stdout == "[]\n"
-
-
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys; import stats.cli; "
@@ -288,8 +275,15 @@ def test_an_output_never_replaces_a_record(run: Run, arguments: list[str], name:
     assert err.startswith(f"bench-stats: {arguments[-1]} ")
     assert why in err
     assert (path.read_bytes(), Path("results/micro.jsonl").read_bytes()) == before
+
+
+@pytest.mark.parametrize("arguments", OUTPUTS.values(), ids=OUTPUTS)
+def test_an_output_replaces_one_of_an_earlier_run(run: Run, arguments: list[str]) -> None:
+    written(make_record({"a": 1.0, "b": 1.1}, tool="mine", processes=2, blocks=2), Path("r.jsonl"))
     assert run(*arguments, "fresh.out")[0] == 0
+    before = Path("fresh.out").read_bytes()
     assert run(*arguments, "fresh.out")[0] == 0
+    assert Path("fresh.out").read_bytes() == before
 
 
 @pytest.mark.parametrize("command", ["show", "compare"])

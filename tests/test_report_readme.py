@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from report_records import FLAGS, KERNEL, gemm_record, micro_record, written
+from report_records import FLAGS, KERNEL, gemm_record, micro_record, usual, written
 
 from stats.errors import BenchError, UserError
 from stats.provenance import PACKAGE_ROOT, todays_hash
@@ -23,8 +23,8 @@ GOLDEN = Path(__file__).parent / "golden"
 def page(tmp_path: Path) -> Path:
     """The skeleton of a README beside its records."""
     (tmp_path / "results").mkdir()
-    written(micro_record(), tmp_path / "results" / "micro.jsonl")
-    written(gemm_record(), tmp_path / "results" / "gemm.jsonl")
+    usual(micro_record, tmp_path / "results" / "micro.jsonl")
+    usual(gemm_record, tmp_path / "results" / "gemm.jsonl")
     shutil.copy(GOLDEN / "verdicts.json", tmp_path / "results")
     shutil.copy(GOLDEN / "skeleton.md", tmp_path / "README.md")
     return tmp_path / "README.md"
@@ -32,7 +32,7 @@ def page(tmp_path: Path) -> Path:
 
 def small_page(folder: Path, text: str) -> Path:
     if not (folder / "gemm.jsonl").exists():
-        written(gemm_record(), folder / "gemm.jsonl")
+        usual(gemm_record, folder / "gemm.jsonl")
     path = folder / "page.md"
     path.write_bytes(text.encode())
     return path
