@@ -10,7 +10,6 @@ import pytest
 from doctor_stand_ins import libcuda
 from hypothesis import settings
 
-from gemm.explain import predict
 from micro.device import cuda_device_count
 
 __all__ = ["libcuda"]  # a fixture: pytest finds it here, whoever asks
@@ -43,6 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module")
 def few_passes() -> Iterator[None]:
     """A GEMM block is simulated for three passes in the place of twelve, scaled alike: a quarter of the time."""
+    from gemm.explain import predict  # for those alone that ask: it imports half of the project
+
     kept = (predict.predict_gemm, predict.predict_reads, predict.steady_cycles)
 
     def forget() -> None:

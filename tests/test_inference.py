@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from stats.inference import (
     Inference,
@@ -155,6 +157,13 @@ def test_equivalence_p_and_interval_agree() -> None:
     for margin in (0.01, 0.02, 0.025, 0.03):
         p = tost_p_unpaired(EFFECT + 1, EFFECT[::-1] * 2 + 1, margin)
         assert unpaired.t_tost.inside(margin) == (p < 0.05)
+
+
+@given(st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.01, 0.04])), min_size=1, max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_holm_is_statsmodels(raw: list[float]) -> None:
+    found = holm([replace(infer(EFFECT), p=p) for p in raw])
+    assert [member.p_holm for member in found] == multipletests(raw, method="holm")[1].tolist()
 
 
 def test_holm_counts_members_that_have_no_p() -> None:
