@@ -7,12 +7,13 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from commands import no_gpu, run_command
 from doctor_stand_ins import libcuda
 from hypothesis import settings
 
 from micro.device import cuda_device_count
 
-__all__ = ["libcuda"]  # a fixture: pytest finds it here, whoever asks
+__all__ = ["libcuda", "no_gpu", "run_command"]  # fixtures: pytest finds them here, whoever asks
 
 
 # Without the slow tests a fifth of the examples of those that ask for a share of the profile's.

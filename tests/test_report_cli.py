@@ -9,35 +9,27 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from commands import Command
 from report_records import gemm_record, make_record, micro_record, usual, written
 
-from stats import cli
 from stats.report.files import write_whole
 
 GOLDEN = Path(__file__).parent / "golden"
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Command) -> Command:
     """bench-stats in a folder with records; returns status, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
     Path("results").mkdir()
     usual(micro_record, Path("results/micro.jsonl"))
     usual(gemm_record, Path("results/gemm.jsonl"))
-
-    def command(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bench-stats", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        said = capsys.readouterr()
-        return int(stop.value.code or 0), said.out, said.err
-
-    return command
+    return partial(run_command, "bench-stats")
 
 
 def golden(name: str, text: str) -> None:
@@ -57,13 +49,13 @@ def golden(name: str, text: str) -> None:
         ("list.txt", ["table", "results/micro.jsonl", "--list"]),
     ],
 )
-def test_golden(run: Run, name: str, arguments: list[str]) -> None:
+def test_golden(run: Command, name: str, arguments: list[str]) -> None:
     status, out, err = run(*arguments)
     assert (status, err) == (0, "")
     golden(name, out)
 
 
-def test_json_holds_unrounded_numbers_of_every_record(run: Run) -> None:
+def test_json_holds_unrounded_numbers_of_every_record(run: Command) -> None:
     status, out, _ = run(
         "table", "results/gemm.jsonl", "results/micro.jsonl", "--query", "comparisons", "--format", "json"
     )
@@ -76,7 +68,7 @@ def test_json_holds_unrounded_numbers_of_every_record(run: Run) -> None:
     assert row["cycles_verdict"] == "DIFFERENT, EQUIVALENT"
 
 
-def test_csv_with_a_skipped_arm_says_why(run: Run) -> None:
+def test_csv_with_a_skipped_arm_says_why(run: Command) -> None:
     written(make_record({"a": 1.0, "b": 1.1}, tool="mine", skips={"c": "needs sm_100"}), Path("skip.jsonl"))
     status, out, _ = run("table", "skip.jsonl", "--format", "csv")
     assert status == 0
@@ -89,13 +81,13 @@ def test_csv_with_a_skipped_arm_says_why(run: Run) -> None:
     assert json.loads(run("table", "skip.jsonl", "--format", "json")[1])["rows"][2]["remark"] == "skipped: needs sm_100"
 
 
-def test_chosen_columns(run: Run) -> None:
+def test_chosen_columns(run: Command) -> None:
     status, out, _ = run("table", "results/gemm.jsonl", "--columns", "arm;tflops_mean|TF|.0f", "--format", "md")
     assert status == 0
     assert out.startswith("| kernel | TF |\n|---|---:|\n| A1 | 254 |\n")
 
 
-def test_plot_writes_every_figure_it_can(run: Run) -> None:
+def test_plot_writes_every_figure_it_can(run: Command) -> None:
     written(make_record({"a": 1.0}, tool="mine"), Path("one.jsonl"))
     status, out, err = run("plot", "one.jsonl", "--out", "figures", "--format", "svg")
     assert status == 0
@@ -107,7 +99,7 @@ def test_plot_writes_every_figure_it_can(run: Run) -> None:
     assert Path("figures/one-run.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_plot_writes_all_figures_or_none(run: Run) -> None:
+def test_plot_writes_all_figures_or_none(run: Command) -> None:
     """Without accepted cells the ladder could be drawn, as rows that say so, and the pairs could not."""
     header_only(written(gemm_record(processes=1, blocks=2), Path("r.jsonl")))
     status, out, err = run("plot", "r.jsonl", "--out", "figures")
@@ -116,7 +108,7 @@ def test_plot_writes_all_figures_or_none(run: Run) -> None:
     assert not Path("figures").exists()
 
 
-def test_readme_check_statuses(run: Run) -> None:
+def test_readme_check_statuses(run: Command) -> None:
     text = "<!-- bench:table record=results/gemm.jsonl query=arms -->\n<!-- /bench:table -->\n5 % more\n"
     Path("README.md").write_text(text)
     status, out, _ = run("readme", "--check")
@@ -132,7 +124,7 @@ def test_readme_check_statuses(run: Run) -> None:
     assert run("readme", "--strict")[0] == 2
 
 
-def test_readme_check_fails_on_stale_only_when_strict(run: Run) -> None:
+def test_readme_check_fails_on_stale_only_when_strict(run: Command) -> None:
     written(gemm_record(source_hash="0" * 16), Path("results/old.jsonl"))
     Path("README.md").write_text("<!-- bench:table record=results/old.jsonl query=arms -->\n<!-- /bench:table -->\n")
     status, out, _ = run("readme")
@@ -144,7 +136,7 @@ def test_readme_check_fails_on_stale_only_when_strict(run: Run) -> None:
     assert run("readme", "--check", "--strict")[0] == 1
 
 
-def test_other_devices_are_said_and_never_mixed(run: Run) -> None:
+def test_other_devices_are_said_and_never_mixed(run: Command) -> None:
     device = gemm_record().header.device
     assert device is not None
     written(gemm_record(device=device.model_copy(update={"name": "Another GPU"})), Path("other.jsonl"))
@@ -154,7 +146,7 @@ def test_other_devices_are_said_and_never_mixed(run: Run) -> None:
     assert {row["device"] for row in csv.DictReader(io.StringIO(out))} == {"Example GPU", "Another GPU"}
 
 
-def test_torn_record_is_told_and_used(run: Run) -> None:
+def test_torn_record_is_told_and_used(run: Command) -> None:
     whole = Path("results/gemm.jsonl").read_bytes()
     Path("torn.jsonl").write_bytes(whole[:-40])
     status, out, err = run("show", "torn.jsonl")
@@ -200,7 +192,7 @@ def header_only(path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
-    run: Run, spoil: Callable[[Path], object] | None, arguments: list[str], message: str
+    run: Command, spoil: Callable[[Path], object] | None, arguments: list[str], message: str
 ) -> None:
     path = written(gemm_record(processes=1, blocks=2), Path("r.jsonl"))
     if spoil is not None:
@@ -213,7 +205,7 @@ def test_bad_input_is_one_line_and_status_2(
     assert not Path("out.csv").exists()
 
 
-def test_one_arm_has_levels_but_nothing_to_compare(run: Run) -> None:
+def test_one_arm_has_levels_but_nothing_to_compare(run: Command) -> None:
     written(make_record({"a": 1.0}, tool="mine"), Path("one.jsonl"))
     status, out, err = run("table", "one.jsonl", "--query", "comparisons")
     assert (status, out) == (2, "")
@@ -222,7 +214,7 @@ def test_one_arm_has_levels_but_nothing_to_compare(run: Run) -> None:
     assert run("show", "one.jsonl")[0] == 0
 
 
-def test_nothing_accepted_prints_reasons_and_no_nan(run: Run) -> None:
+def test_nothing_accepted_prints_reasons_and_no_nan(run: Command) -> None:
     throttled = {(process, block): "HwSlowdown" for process in range(2) for block in range(4)}
     written(gemm_record(processes=2, blocks=4, throttled=throttled), Path("none.jsonl"))
     for arguments in (["show", "none.jsonl"], ["show", "none.jsonl", "--format", "json"]):
@@ -265,7 +257,7 @@ OUTPUTS = {"report": ["report", "r.jsonl", "--html"], "export": ["export", "resu
         ("", "is a folder or no name at all; give the name of a file"),
     ],
 )
-def test_an_output_never_replaces_a_record(run: Run, arguments: list[str], name: str, why: str) -> None:
+def test_an_output_never_replaces_a_record(run: Command, arguments: list[str], name: str, why: str) -> None:
     path = written(gemm_record(processes=1, blocks=2), Path("r.jsonl"))
     Path("soft.html").symlink_to("r.jsonl")
     os.link("r.jsonl", "hard.html")
@@ -278,7 +270,7 @@ def test_an_output_never_replaces_a_record(run: Run, arguments: list[str], name:
 
 
 @pytest.mark.parametrize("arguments", OUTPUTS.values(), ids=OUTPUTS)
-def test_an_output_replaces_one_of_an_earlier_run(run: Run, arguments: list[str]) -> None:
+def test_an_output_replaces_one_of_an_earlier_run(run: Command, arguments: list[str]) -> None:
     written(make_record({"a": 1.0, "b": 1.1}, tool="mine", processes=2, blocks=2), Path("r.jsonl"))
     assert run(*arguments, "fresh.out")[0] == 0
     before = Path("fresh.out").read_bytes()
@@ -287,7 +279,7 @@ def test_an_output_replaces_one_of_an_earlier_run(run: Run, arguments: list[str]
 
 
 @pytest.mark.parametrize("command", ["show", "compare"])
-def test_lines_of_prose_keep_to_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+def test_lines_of_prose_keep_to_the_terminal(run: Command, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     whole = " ".join(run(command, "results/gemm.jsonl")[1].split())
     monkeypatch.setenv("COLUMNS", "60")
     _, out, _ = run(command, "results/gemm.jsonl")
@@ -304,7 +296,7 @@ def test_lines_of_prose_keep_to_the_terminal(run: Run, monkeypatch: pytest.Monke
     assert run(command, "results/gemm.jsonl", "--format", "md")[1] == markdown
 
 
-def test_a_mark_that_opens_a_line_of_a_paragraph_fails_the_check(run: Run) -> None:
+def test_a_mark_that_opens_a_line_of_a_paragraph_fails_the_check(run: Command) -> None:
     mark = '<!-- bench:given source="the config" -->7<!-- /bench:given -->'
     Path("page.md").write_text(f"{mark} alone\n\nIt takes\n   {mark} of them.\n\n```\nIt takes\n{mark}\n```\n")
     status, out, _ = run("readme", "page.md", "--check")
