@@ -9,6 +9,7 @@ from pathlib import Path
 
 import explain_records as made
 import pytest
+from report_records import written
 from typer.testing import CliRunner
 
 from gemm.cli import app
@@ -25,7 +26,7 @@ from gemm.variants import LADDER_PAIRS
 from micro.arm_names import Work
 from stats.errors import UserError
 from stats.levels import Level
-from stats.records import Device, Record, RecordWriter
+from stats.records import Device, Record
 
 pytestmark = pytest.mark.usefixtures("few_passes")
 
@@ -187,9 +188,7 @@ def test_records_of_two_gpus_are_refused(tmp_path: Path) -> None:
     other = Device(name="Other GPU", uuid="GPU-1", compute_capability="8.0", sm_count=108)
     for name, device in (("a", made.GPU), ("b", other)):
         found = made.record("gemm-bench", {"A3": {}}, workload=made.SHAPE, device=device)
-        with RecordWriter(tmp_path / f"{name}.jsonl", found.header) as writer:
-            for cell in found.cells:
-                writer.append(cell)
+        written(found, tmp_path / f"{name}.jsonl")
     with pytest.raises(UserError, match="several GPUs"):
         gather([tmp_path], named=True)
     one = gather([tmp_path / "b.jsonl"], named=True)
@@ -245,10 +244,7 @@ def test_the_command_prints_what_records_give_without_a_disassembler(
 
     for name in ("disassembler", "find_toolkit"):
         monkeypatch.setattr(kernels, name, absent)
-    made_record = made.gemm(A1=45.0, A3=33.0)
-    with RecordWriter(tmp_path / "gemm.jsonl", made_record.header) as writer:
-        for row in (*made_record.events[:1], *made_record.cells, *made_record.events[1:]):
-            writer.append(row)
+    written(made.gemm(A1=45.0, A3=33.0), tmp_path / "gemm.jsonl")
     result = CliRunner().invoke(app, ["explain", "--record", str(tmp_path)])
     assert result.exit_code == 0
     assert "no ceilings, predictions or simulated parts: nvdisasm: not found; pip install" in result.stderr
@@ -264,10 +260,8 @@ def test_the_command_prints_what_records_give_without_a_disassembler(
 def test_newer_records_win(tmp_path: Path) -> None:
     for created, cycles in (("2026-01-01T00:00:00Z", 30.0), ("2026-02-01T00:00:00Z", 20.0)):
         found = made.micro(A3_load=cycles)
-        first = found.header.model_copy(update={"created_utc": created})
-        with RecordWriter(tmp_path / f"{created[:7]}.jsonl", first) as writer:
-            for row in (*found.events[:1], *found.cells, *found.events[1:]):
-                writer.append(row)
+        found.header = found.header.model_copy(update={"created_utc": created})
+        written(found, tmp_path / f"{created[:7]}.jsonl")
     newest = gather([tmp_path], named=False).micro_level("A3", Work.LOAD)
     assert newest is not None
     assert newest.mean == pytest.approx(20, rel=1e-2)
