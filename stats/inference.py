@@ -204,13 +204,14 @@ def infer_unpaired(new: Values, old: Values, *, alpha: float = 0.05, family: int
 
 
 def holm(found: Sequence[Inference]) -> list[Inference]:
-    """Fill ``p_holm`` over the family ``found``; a member without p counts with p = 1 (it was asked all the same)."""
-    if len(found) < 2:
-        return list(found)  # multipletests takes a garbage collection, 50 ms, for each family
-    from statsmodels.stats.multitest import multipletests
+    """Fill ``p_holm`` over the family ``found``; a member without p counts with p = 1 (it was asked all the same).
 
-    raw = [member.p if math.isfinite(member.p) else 1.0 for member in found]
-    adjusted = multipletests(raw, method="holm")[1]
+    Holm 1979, as statsmodels' ``multipletests``, which takes a garbage collection, 50 ms and more, for each family.
+    """
+    raw = np.array([member.p if math.isfinite(member.p) else 1.0 for member in found])
+    order = np.argsort(raw)
+    adjusted = np.empty_like(raw)
+    adjusted[order] = np.minimum(np.maximum.accumulate(raw[order] * np.arange(len(raw), 0, -1)), 1)
     return [
         replace(member, p_holm=float(p)) if math.isfinite(member.p) else member
         for member, p in zip(found, adjusted, strict=True)

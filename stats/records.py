@@ -14,7 +14,6 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +150,7 @@ class RecordWriter:
     def append(self, row: CellRow | SkipRow | ProcessRow) -> None:
         """Append one row; it is on its way to the disk when this returns."""
         kind = {CellRow: "cell", SkipRow: "skip", ProcessRow: "process"}[type(row)]
-        self._write_line({"kind": kind, **asdict(row)})
+        self._write_line({"kind": kind, **vars(row)})
         self.record.add(row)
 
     def close(self) -> None:

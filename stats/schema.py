@@ -251,8 +251,10 @@ class Record:
 
 def without_nan(value: Any) -> Any:
     """The value with null for every float that is not finite, since JSON has no nan, and lists for tuples."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, (str, int)):
+        return value
     if isinstance(value, Mapping):
         return {key: without_nan(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from micro.toolchain import MINIMUM_ARCH, find_toolkit
 
 KNOWN_ARCHS = (80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
+_QUICK = (80, 90, KNOWN_ARCHS[-1])
+EVERY_ARCH = [arch if arch in _QUICK else pytest.param(arch, marks=pytest.mark.slow) for arch in KNOWN_ARCHS]
+SLOW_80_AND_90 = [pytest.param(80, marks=pytest.mark.slow), 90]
 
 
 def offered() -> list[int]:

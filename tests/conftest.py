@@ -11,17 +11,23 @@ import importlib.machinery
 import importlib.util
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from commands import no_gpu, run_command
 from doctor_stand_ins import libcuda
+from hypothesis import settings
 
 from micro.device import cuda_device_count
 from micro.toolchain import disassembler, find_host_compiler, find_toolkit
 from stats.errors import UserError
 
-__all__ = ["libcuda"]  # a fixture: pytest finds it here, whoever asks
+__all__ = ["libcuda", "no_gpu", "run_command"]  # fixtures: pytest finds them here, whoever asks
+
+
+# Without the slow tests a fifth of the examples of those that ask for a share of the profile's.
+settings.register_profile("quick", max_examples=settings.default.max_examples // 5)
 
 
 def _device() -> None:
@@ -65,7 +71,9 @@ def _missing(marker: str) -> str | None:
     return None
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if "not slow" in config.option.markexpr:
+        settings.load_profile("quick")
     # A shell starts background jobs with SIGINT ignored, which the code under test would leave so, as with nohup.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -94,3 +102,21 @@ def _hidden(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if asked.isdisjoint(SEES_TOOLKIT):
         monkeypatch.setenv("SMEM_BENCH_NVCC", "/a test without the mark cuda_build sees no nvcc")
         find_toolkit.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def few_passes() -> Iterator[None]:
+    """A GEMM block is simulated for three passes in the place of twelve, scaled alike: a quarter of the time."""
+    from gemm.explain import predict  # for those alone that ask: it imports half of the project
+
+    kept = (predict.predict_gemm, predict.predict_reads, predict.steady_cycles)
+
+    def forget() -> None:
+        for function in kept:
+            function.cache_clear()
+
+    with pytest.MonkeyPatch.context() as patch:
+        forget()
+        patch.setattr(predict, "_PASSES", 3)
+        yield
+    forget()

@@ -6,14 +6,16 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from rows import header
+from rows import filled, header
 
 from gemm.explain.evidence import Evidence, warp_ksteps_per_sm
-from stats.records import ArmInfo, CellRow, Device, ProcessRow, Record
+from stats.records import ArmInfo, Device, Record
 
 GPU = Device(name="Test GPU", uuid="GPU-0", compute_capability="9.0", sm_count=132)
 SHAPE = {"m": 4096, "n": 4096, "k": 4096}
 KSTEPS = warp_ksteps_per_sm(4096, 4096, 4096, GPU.sm_count)
+
+SMALL = (128 * 264, 128, 512)  # two blocks on each of 132 SMs, quickly simulated
 
 
 def record(
@@ -32,18 +34,15 @@ def record(
         arms, tool=tool, device=device, reference=next(iter(values)), comparisons=comparisons or [], processes=8,
         workload=dict(workload or {}), source_hash="cafe",
     )  # fmt: skip
-    found = Record(header=first)
     rng = random.Random(5)
-    for process in range(8):
-        found.add(ProcessRow(process, "start"))
-        for block in range(2):
-            for position, (name, figures) in enumerate(values.items()):
-                scale = 1 + rng.uniform(-1e-4, 1e-4)
-                total = (cycles or {}).get(name, 2e5) * scale
-                row = CellRow(process, block, position, name, 1, total / 1.755, total, 1755.0)
-                found.add(CellRow(**{**vars(row), "values": {k: v * scale for k, v in figures.items()}}))
-        found.add(ProcessRow(process, "end"))
-    return found
+
+    def facts(name: str, process: int, block: int) -> dict[str, Any]:
+        scale = 1 + rng.uniform(-1e-4, 1e-4)
+        total = (cycles or {}).get(name, 2e5) * scale
+        figures = {key: value * scale for key, value in values[name].items()}
+        return {"time_ns": total / 1.755, "sm_cycles": total, "clock_mhz": 1755.0, "values": figures}
+
+    return filled(first, list(values), facts)
 
 
 def micro(blocks: int = 2, **cycles: float) -> Record:

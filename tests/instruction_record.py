@@ -7,12 +7,13 @@ divided by the latency bounds the rate, as Little's law has it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from rows import H200, header
+from rows import H200, filled, header
 
 from micro.instructions import Arm, InstructionsConfig, arms_of, reference_arm
 from micro.patterns import wavefronts_of
-from stats.records import ArmInfo, CellRow, Device, ProcessRow, Record, SkipRow
+from stats.records import ArmInfo, Device, Record, SkipRow
 
 LATENCY, SLOPE = 29.0, 2.0
 
@@ -32,32 +33,18 @@ def make_record(
     config: InstructionsConfig, cycles: Callable[[Arm], float] = cycles_of, device: Device = H200
 ) -> Record:
     arms = arms_of(config)
-    measured = [arm for arm in arms if arm.instruction.name != "stmatrix.x2"]
-    reference = reference_arm(arms).name
+    reference = reference_arm(arms)
+    twin = f"{reference.name}.twin"
     made = header(
-        [ArmInfo(name=arm.name, static=arm.static()) for arm in arms]
-        + [ArmInfo(name=f"{reference}.twin", static=reference_arm(arms).static())],
-        tool="micro-bench instructions",
-        device=device,
-        config=config.model_dump(mode="json"),
-        seed=config.seed,
-        comparisons=[],
-        workload={"kernel": "instructions", "blocks_per_sm": 1},
-    )
-    record = Record(header=made)
-    for arm in arms:
-        if arm not in measured:
-            record.add(SkipRow(arm.name, "needs sm_90"))
-    cells = [(arm.name, arm) for arm in measured] + [(f"{reference}.twin", reference_arm(arms))]
-    for process in range(2):
-        record.add(ProcessRow(process, "start"))
-        for block in range(2):
-            for position, (name, arm) in enumerate(cells):
-                value = cycles(arm) * (1 + 1e-4 * (process - 0.5))
-                values = {"cycles_per_instruction": value}
-                row = CellRow(
-                    process, block, position, name, 1, 1e5, 2e5, 1980.0, started_s=30.0 * block, values=values
-                )
-                record.add(row)
-        record.add(ProcessRow(process, "end"))
-    return record
+        [ArmInfo(name=arm.name, static=arm.static()) for arm in arms] + [ArmInfo(name=twin, static=reference.static())],
+        tool="micro-bench instructions", device=device, config=config.model_dump(mode="json"), seed=config.seed,
+        comparisons=[], workload={"kernel": "instructions", "blocks_per_sm": 1},
+    )  # fmt: skip
+    cells = {arm.name: arm for arm in arms if arm.instruction.name != "stmatrix.x2"} | {twin: reference}
+
+    def facts(name: str, process: int, block: int) -> dict[str, Any]:
+        values = {"cycles_per_instruction": cycles(cells[name]) * (1 + 1e-4 * (process - 0.5))}
+        times = {"time_ns": 1e5, "sm_cycles": 2e5, "clock_mhz": 1980.0, "started_s": 30.0 * block}
+        return {**times, "values": values}
+
+    return filled(made, list(cells), facts, [SkipRow(arm.name, "needs sm_90") for arm in arms if arm.name not in cells])

@@ -5,8 +5,10 @@ Seeded and free of dates and machine names, so that what is made from them is th
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import numpy as np
 from rows import header
 
 from micro.arm_names import MMA_ARM, parse_arm
-from stats.provenance import PACKAGE_ROOT, todays_hash
+from stats.provenance import todays_hash
 from stats.records import (
     ArmInfo,
     CellRow,
@@ -183,6 +185,13 @@ def written(record: Record, path: Path) -> Path:
     return path
 
 
-def root() -> Path:
-    """The folder that header sources are relative to."""
-    return PACKAGE_ROOT
+@functools.cache
+def _bytes_of(make: Callable[[], Record]) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        return written(make(), Path(folder) / "record.jsonl").read_bytes()
+
+
+def usual(make: Callable[[], Record], path: Path) -> Path:
+    """The record that ``make`` (``micro_record``, ``gemm_record``) gives unasked, as a file; it is made once."""
+    path.write_bytes(_bytes_of(make))
+    return path

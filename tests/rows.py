@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stats.records import ArmInfo, CellRow, ClockState, Device, Header, ProcessRow, RecordWriter, SkipRow
+from stats.records import ArmInfo, CellRow, ClockState, Device, Header, ProcessRow, Record, RecordWriter, SkipRow
 
 H200 = Device(name="NVIDIA H200", uuid="GPU-1", compute_capability="9.0", sm_count=132)
 
@@ -39,6 +39,20 @@ def header(
 
 def cell(process: int = 0, block: int = 0, arm: str = "A", attempt: int = 0, **more: Any) -> CellRow:
     return CellRow(process, block, 0, arm, 10, 1000.5, 2000.25, attempt=attempt, **more)
+
+
+def filled(
+    header: Header, arms: Sequence[str], facts: Callable[[str, int, int], dict[str, Any]], skips: Sequence[SkipRow] = ()
+) -> Record:
+    """A finished run: each of ``arms`` in every process and block, its cells as ``facts`` (arm, process, block) say."""
+    record = Record(header=header, skips=list(skips))
+    for process in range(header.processes):
+        record.add(ProcessRow(process, "start"))
+        for block in range(header.blocks):
+            for position, arm in enumerate(arms):
+                record.add(CellRow(process, block, position, arm, 1, **facts(arm, process, block)))
+        record.add(ProcessRow(process, "end"))
+    return record
 
 
 def written(path: Path, *rows: CellRow | SkipRow | ProcessRow) -> bytes:

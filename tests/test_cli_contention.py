@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from contention_record import make_record
 from measured_cli import BAD, Edge
+from report_records import written
 
 from micro import cli_contention
 from micro.contention import ContentionConfig
 from stats.config import load_config
-from stats.records import RecordWriter
 
 
 @pytest.fixture
@@ -45,10 +45,7 @@ def test_the_named_config_is_the_experiment() -> None:
 
 def test_the_table_of_a_record(edge: Edge, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     made = make_record()
-    path = tmp_path / "made.jsonl"
-    with RecordWriter(path, made.header) as writer:
-        for row in (*made.skips, *made.events[:1], *made.cells, *made.events[1:]):
-            writer.append(row)
+    path = written(made, tmp_path / "made.jsonl")
     assert edge.call("--record", str(path), "--format", "md") == 0
     assert "| ldmatrix.x2/n4+mma | 4 | 16 | – | 24.650" in capsys.readouterr().out
 

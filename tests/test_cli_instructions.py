@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from instruction_record import make_record
 from measured_cli import BAD, Edge
+from report_records import written
 
 from micro import cli_instructions
 from micro.instructions import InstructionsConfig
@@ -65,10 +66,7 @@ def test_named_config_is_the_default_experiment() -> None:
 
 def test_tables_and_figure_of_a_record(edge: Edge, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     made = make_record(InstructionsConfig())
-    path, figure = tmp_path / "made.jsonl", tmp_path / "made.png"
-    with RecordWriter(path, made.header) as writer:
-        for row in (*made.skips, *made.events[:1], *made.cells, *made.events[1:]):
-            writer.append(row)
+    path, figure = written(made, tmp_path / "made.jsonl"), tmp_path / "made.png"
     assert edge.call("--record", str(path), "--figure", str(figure), "--format", "md") == 0
     out = capsys.readouterr().out
     assert "| ldmatrix.x4 | way1 | 4 | 29.00" in out

@@ -7,33 +7,22 @@ import io
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
-import typer
 from ladder import WAVEFRONTS, WAVEFRONTS_NO_SWIZZLE
 
 from micro import toolchain
 from micro.build import CUDA_DIR, compile_cubin
-from micro.cli_static import parse_archs, register
+from micro.cli_static import parse_archs
 from micro.variants import VARIANTS
-from stats.errors import UserError, run_app
+from stats.errors import UserError
 
 
 @pytest.fixture
-def bench(monkeypatch, capsys):
-    """Run ``micro-bench`` with arguments: exit status, standard output, standard error."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        register(app)
-        monkeypatch.setattr(sys, "argv", ["micro-bench", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            run_app(app, "micro-bench")
-        out, err = capsys.readouterr()
-        return int(stop.value.code or 0), out, err
-
-    return run
+def bench(run_command):
+    return partial(run_command, "micro-bench")
 
 
 def fails_in_one_line(result: tuple[int, str, str], *parts: str) -> None:

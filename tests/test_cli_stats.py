@@ -7,29 +7,24 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+from commands import Command
+from report_records import written
 from synthetic import make_record
 
-from stats.cli import main
 from stats.compare import analyse
 from stats.compare_text import FAIL_ON, comparison_rows, exit_status, render_analysis
 from stats.errors import UserError
-from stats.records import CellRow, Record, RecordWriter
+from stats.records import CellRow
 from stats.tables import FORMATS
 
 ARMS = {"A1": 0.03, "A3": 0.0, "A3.twin": 0.0}
 SAME = {"A2L": 0.0, "A3": 0.0, "A3.twin": 0.0}
-
-
-def save(path: Path, record: Record) -> Path:
-    with RecordWriter(path, record.header) as writer:
-        for row in (*record.skips, *record.cells):
-            writer.append(row)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -48,23 +43,12 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
         "skipped": make_record(ARMS, skips={"A9": "needs sm_100"}),
         "flushed": make_record(ARMS, l2_mode="flushed"),
     }
-    return {name: save(folder / f"{name}.jsonl", record) for name, record in made.items()}
-
-
-Cli = Callable[..., tuple[int, str, str]]
+    return {name: written(record, folder / f"{name}.jsonl") for name, record in made.items()}
 
 
 @pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bench-stats", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        assert isinstance(stop.value.code, int)
-        return stop.value.code, out, err
-
-    return run
+def cli(run_command: Command) -> Command:
+    return partial(run_command, "bench-stats")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +62,7 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         ("throttled", 2, "0 accepted blocks"),
     ],
 )
-def test_exit_status(cli: Cli, records: Mapping[str, Path], name: str, status: int, said: str) -> None:
+def test_exit_status(cli: Command, records: Mapping[str, Path], name: str, status: int, said: str) -> None:
     code, out, err = cli("compare", records[name])
     assert code == status
     assert f"Exit status {status}: {said}" in out
@@ -99,7 +83,9 @@ def test_exit_status(cli: Cli, records: Mapping[str, Path], name: str, status: i
         ("throttled", "never", 2),
     ],
 )
-def test_what_fails_can_be_chosen(cli: Cli, records: Mapping[str, Path], name: str, fail_on: str, status: int) -> None:
+def test_what_fails_can_be_chosen(
+    cli: Command, records: Mapping[str, Path], name: str, fail_on: str, status: int
+) -> None:
     assert cli("compare", records[name], "--fail-on", fail_on)[0] == status
 
 
@@ -126,7 +112,7 @@ def test_fail_on_takes_known_names_only() -> None:
     assert all(exit_status(result, [kind])[0] in (0, 1) for kind in FAIL_ON)
 
 
-def test_the_table_shows_what_makes_it_a_claim(cli: Cli, records: Mapping[str, Path]) -> None:
+def test_the_table_shows_what_makes_it_a_claim(cli: Command, records: Mapping[str, Path]) -> None:
     _, out, _ = cli("compare", records["slower"])
     for part in (
         "DIFFERENT + MATERIAL",
@@ -144,14 +130,14 @@ def test_the_table_shows_what_makes_it_a_claim(cli: Cli, records: Mapping[str, P
     assert max(map(len, out.split("\n\n")[0].splitlines())) <= 80
 
 
-def test_excluded_cells_are_listed_per_arm(cli: Cli, records: Mapping[str, Path]) -> None:
+def test_excluded_cells_are_listed_per_arm(cli: Command, records: Mapping[str, Path]) -> None:
     _, out, _ = cli("compare", records["throttled"])
     assert "0 accepted of 160 whole blocks" in out
     assert "excluded: 160 blocks, hw_slowdown (cells: A1 160, A3 160, A3.twin 160)" in out
 
 
 @pytest.mark.parametrize("name", ["slower", "few", "throttled", "skipped"])
-def test_json_and_csv_are_valid_and_hold_no_nan(cli: Cli, records: Mapping[str, Path], name: str) -> None:
+def test_json_and_csv_are_valid_and_hold_no_nan(cli: Command, records: Mapping[str, Path], name: str) -> None:
     code, out, _ = cli("compare", records[name], "--format", "json")
 
     def refuse(constant: str) -> None:
@@ -168,12 +154,12 @@ def test_json_and_csv_are_valid_and_hold_no_nan(cli: Cli, records: Mapping[str, 
         assert row["p"] != "0.0"
 
 
-def test_a_skipped_arm_says_why_in_every_form(cli: Cli, records: Mapping[str, Path]) -> None:
+def test_a_skipped_arm_says_why_in_every_form(cli: Command, records: Mapping[str, Path]) -> None:
     for form in FORMATS:
         assert "needs sm_100" in cli("compare", records["skipped"], "--format", form)[1]
 
 
-def test_markdown_is_one_table(cli: Cli, records: Mapping[str, Path]) -> None:
+def test_markdown_is_one_table(cli: Command, records: Mapping[str, Path]) -> None:
     _, out, _ = cli("compare", records["slower"], "--format", "md")
     table = [line for line in out.splitlines() if line.startswith("|")]
     assert len(table) == 4
@@ -181,7 +167,7 @@ def test_markdown_is_one_table(cli: Cli, records: Mapping[str, Path]) -> None:
     assert "- Exit status 1" in out
 
 
-def test_options_reach_the_analysis(cli: Cli, records: Mapping[str, Path]) -> None:
+def test_options_reach_the_analysis(cli: Command, records: Mapping[str, Path]) -> None:
     _, out, _ = cli("compare", records["slower"], "--a", "A3", "--b", "A1", "--metric", "cycles", "--margin", "5%")
     rows = [line for line in out.splitlines() if line.startswith("A3/A1")]
     assert len(rows) == 3  # two tables and the autocorrelation
@@ -190,9 +176,9 @@ def test_options_reach_the_analysis(cli: Cli, records: Mapping[str, Path]) -> No
     assert "[margin_after_run]" in out
 
 
-def test_two_records(cli: Cli, records: Mapping[str, Path], tmp_path: Path) -> None:
+def test_two_records(cli: Command, records: Mapping[str, Path], tmp_path: Path) -> None:
     other = make_record(ARMS, seed=9, run_id="run-9")
-    code, out, _ = cli("compare", records["slower"], save(tmp_path / "new.jsonl", other))
+    code, out, _ = cli("compare", records["slower"], written(other, tmp_path / "new.jsonl"))
     assert "A1 new/old" in out
     assert "the new run takes longer" in out
     assert "[unpaired]" in out
@@ -217,14 +203,14 @@ def test_two_records(cli: Cli, records: Mapping[str, Path], tmp_path: Path) -> N
         (["--no-such"], "No such option"),
     ],
 )
-def test_bad_options_are_one_line(cli: Cli, records: Mapping[str, Path], arguments: list[str], said: str) -> None:
+def test_bad_options_are_one_line(cli: Command, records: Mapping[str, Path], arguments: list[str], said: str) -> None:
     code, out, err = cli("compare", records["slower"], *arguments)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert said in err
 
 
-def test_bad_files_are_one_line(cli: Cli, records: Mapping[str, Path], tmp_path: Path) -> None:
+def test_bad_files_are_one_line(cli: Command, records: Mapping[str, Path], tmp_path: Path) -> None:
     (tmp_path / "junk.jsonl").write_text("junk\n")
     for arguments in (
         ["compare", tmp_path / "none.jsonl"],
@@ -237,7 +223,7 @@ def test_bad_files_are_one_line(cli: Cli, records: Mapping[str, Path], tmp_path:
         assert err.count("\n") == 1
 
 
-def test_plan_in_every_form(cli: Cli, records: Mapping[str, Path]) -> None:
+def test_plan_in_every_form(cli: Command, records: Mapping[str, Path]) -> None:
     code, out, _ = cli("plan", records["slower"], "--half-width", "0.05%")
     assert code == 0
     assert "cheapest" in out
@@ -249,7 +235,7 @@ def test_plan_in_every_form(cli: Cli, records: Mapping[str, Path]) -> None:
     assert cli("plan", records["slower"], "--half-width", "1%", "--format", "md")[1].startswith("| processes |")
 
 
-def test_plan_out_of_reach_and_bad_targets(cli: Cli, records: Mapping[str, Path]) -> None:
+def test_plan_out_of_reach_and_bad_targets(cli: Command, records: Mapping[str, Path]) -> None:
     code, out, _ = cli("plan", records["vague"], "--half-width", "0.001%")
     assert code == 2
     assert "[out_of_reach]" in out
@@ -291,7 +277,7 @@ def test_a_cell_is_a_cell(records: Mapping[str, Path]) -> None:
     assert analyse(read).comparisons[0].inference == analyse(made).comparisons[0].inference
 
 
-def test_a_half_width_that_nothing_resolves_is_one_line(cli: Cli, records: Mapping[str, Path]) -> None:
+def test_a_half_width_that_nothing_resolves_is_one_line(cli: Command, records: Mapping[str, Path]) -> None:
     status, out, err = cli("plan", records["slower"], "--half-width", "1e-300")
     assert (status, out) == (2, "")
     assert err == "bench-stats: --half-width: is 1e-300; no run resolves that, give 1e-06 or more\n"

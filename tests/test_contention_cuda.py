@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from compiled import SLOW_80_AND_90
 
 from micro.build import build_library, compile_cubin, load_library
 from micro.contention import ARMS, KINDS, PASSES_PER_LOOP, WARPS, Arm
@@ -77,7 +78,7 @@ def complaints(arm: Arm, function: Function) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("arch", [80, 90])
+@pytest.mark.parametrize("arch", SLOW_80_AND_90)
 @pytest.mark.parametrize("arm", ARMS, ids=lambda arm: arm.name)
 def test_timed_loop_holds_four_passes_of_the_arm(arm: Arm, arch: int) -> None:
     assert complaints(arm, functions(SOURCE, arch)[key_of(arm)]) == []
@@ -100,6 +101,7 @@ def arm_named(name: str) -> Arm:
     return next(arm for arm in ARMS if arm.name == name)
 
 
+@pytest.mark.slow
 def test_without_their_remedies_loads_are_dropped_and_merged(tmp_path: Path) -> None:
     plain = ("ld.volatile.shared.b32", "ld.shared.b32")
     source = mutated(tmp_path, plain, ("      __syncwarp();\n", ""))
@@ -113,6 +115,7 @@ def test_without_their_remedies_loads_are_dropped_and_merged(tmp_path: Path) -> 
         assert any(opcode in text or "no loop" in text for text in wrong), (name, wrong)
 
 
+@pytest.mark.slow
 def test_too_many_registers_are_seen_to_spill(tmp_path: Path) -> None:
     more = ("A_SETS = X4 ? N : 2,", "A_SETS = X4 ? N : 4,")
     source = mutated(tmp_path, more, ("constexpr int HELD = 24;", "constexpr int HELD = 48;"))

@@ -21,6 +21,7 @@ from micro.variants import VARIANTS, BLayout, ReadMode, Variant
 from stats.errors import UserError
 from stats.tables import FORMATS, render
 
+pytestmark = pytest.mark.usefixtures("few_passes")
 NOTHING = Evidence()
 MEASURED: Basis = "measured"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 import explain_records as made
 import pytest
@@ -20,12 +21,11 @@ from micro.contention import ARMS, Arm
 from micro.layout import layout
 from micro.variants import VARIANTS, BLayout
 
-pytestmark = pytest.mark.cuda_build
+pytestmark = [pytest.mark.cuda_build, pytest.mark.usefixtures("few_passes")]
 
 ARCHS = sorted(MACHINES)
 # A's rows, and transposed B's, are half a line each, 8 to a copy; those of natural B are two lines, 2 rows to a copy.
 LINES_OF_A_COPY = {BLayout.NATURAL: 6.0, BLayout.TRANSPOSED: 8.0}
-SMALL = (128 * 264, 128, 512)  # two blocks on each of 132 SMs
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -98,7 +98,7 @@ def test_load_only_is_the_port(variant: str, arch: int) -> None:
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_predictions_are_above_every_ceiling(arch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gemm.explain.roofline.predict_gemm", functools.partial(predict_gemm, shape=SMALL))
+    monkeypatch.setattr("gemm.explain.roofline.predict_gemm", functools.partial(predict_gemm, shape=made.SMALL))
     for variant in VARIANTS:
         found = roofline(Kernel(variant), arch, Evidence())
         assert found.predicted >= found.ceilings[0].cycles
@@ -106,14 +106,15 @@ def test_predictions_are_above_every_ceiling(arch: int, monkeypatch: pytest.Monk
         assert found.waiting == pytest.approx(found.predicted - found.ceilings[0].cycles)
 
 
-def test_a_faster_l2_does_not_help_a_gemm_that_the_port_binds_but_a_slow_one_hurts() -> None:
-    from dataclasses import replace
-
-    kernel, base = Kernel("A3"), machine(90)
+def test_a_faster_l2_does_not_help_a_gemm_that_the_port_binds_but_a_slow_one_hurts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(predict, "_PASSES", 12)  # in fewer, the tiles that a block begins with hide a slow L2
+    kernel, base, steady = Kernel("A3"), machine(90), steady_cycles.__wrapped__
     slow = replace(base, l2_bytes_per_clk=10)
-    assert steady_cycles(kernel, slow, 2) > 1024 / 10 * 0.95
+    assert steady(kernel, slow, 2) > 1024 / 10 * 0.95
     fast = replace(base, l2_bytes_per_clk=400)
-    assert steady_cycles(kernel, fast, 2) > 32
+    assert steady(kernel, fast, 2) > 32
 
 
 def test_a_block_more_on_one_sm_makes_the_launch_longer() -> None:
@@ -136,9 +137,9 @@ def test_relief_names_the_resource_that_binds() -> None:
 
 
 def test_without_records_rows_are_predictions_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predict, "SHAPE", SMALL)
+    monkeypatch.setattr(predict, "SHAPE", made.SMALL)
     monkeypatch.setattr(predict, "predict_reads", predict.predict_reads.__wrapped__)  # nothing of SMALL is kept
-    monkeypatch.setattr(predict, "predict_gemm", functools.partial(predict_gemm, shape=SMALL))
+    monkeypatch.setattr(predict, "predict_gemm", functools.partial(predict_gemm, shape=made.SMALL))
     rows = prediction_rows(90, Evidence(), blocks=(2,))
     assert {row["figure"] for row in rows} == {"load", "load+mma", "mma", "copies+load", "gemm", "gemm ratio"}
     assert not any("measured" in row or "within" in row for row in rows)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from pathlib import Path
 
 import explain_records as made
 import pytest
+from report_records import written
 from typer.testing import CliRunner
 
 from gemm.cli import app
-from gemm.explain import kernels
+from gemm.explain import kernels, predict, roofline
 from gemm.explain.attribution import attribute, attribution_rows
 from gemm.explain.evidence import Evidence, gather
 from gemm.explain.figures import machine_for
@@ -24,7 +26,9 @@ from gemm.variants import LADDER_PAIRS
 from micro.arm_names import Work
 from stats.errors import UserError
 from stats.levels import Level
-from stats.records import Device, Record, RecordWriter
+from stats.records import Device, Record
+
+pytestmark = pytest.mark.usefixtures("few_passes")
 
 
 def level(mean: float, half: float = 0.1) -> Level:
@@ -96,7 +100,8 @@ def test_pairs(effect: tuple[float, float, float] | None, a: Reading, b: Reading
 
 
 @pytest.mark.cuda_build
-def test_a_record_is_read_from_end_to_end() -> None:
+def test_a_record_is_read_from_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roofline, "predict_gemm", functools.partial(predict.predict_gemm, shape=made.SMALL))
     found = made.evidence(
         micro_record=made.micro(A1_load=32.1, A3_load=24.1, A1_both=33.0, A3_both=33.0, mma=32.0),
         gemms=(made.gemm(A1=45.0, A3=33.0),),
@@ -126,7 +131,8 @@ def test_an_unknown_architecture_is_refused() -> None:
 
 
 @pytest.mark.cuda_build
-def test_errors_are_those_of_predicted_against_measured() -> None:
+def test_errors_are_those_of_predicted_against_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predict, "predict_gemm", functools.partial(predict.predict_gemm, shape=made.SMALL))
     found = made.evidence(micro_record=made.micro(A2_load=24.0, A3_load=48.0, mma=24.0))
     rows = {(row["figure"], row["arm"]): row for row in prediction_rows(90, found, blocks=(2,))}
     assert abs(rows["load", "A2:load"]["error_percent"]) < 2
@@ -182,9 +188,7 @@ def test_records_of_two_gpus_are_refused(tmp_path: Path) -> None:
     other = Device(name="Other GPU", uuid="GPU-1", compute_capability="8.0", sm_count=108)
     for name, device in (("a", made.GPU), ("b", other)):
         found = made.record("gemm-bench", {"A3": {}}, workload=made.SHAPE, device=device)
-        with RecordWriter(tmp_path / f"{name}.jsonl", found.header) as writer:
-            for cell in found.cells:
-                writer.append(cell)
+        written(found, tmp_path / f"{name}.jsonl")
     with pytest.raises(UserError, match="several GPUs"):
         gather([tmp_path], named=True)
     one = gather([tmp_path / "b.jsonl"], named=True)
@@ -240,10 +244,7 @@ def test_the_command_prints_what_records_give_without_a_disassembler(
 
     for name in ("disassembler", "find_toolkit"):
         monkeypatch.setattr(kernels, name, absent)
-    made_record = made.gemm(A1=45.0, A3=33.0)
-    with RecordWriter(tmp_path / "gemm.jsonl", made_record.header) as writer:
-        for row in (*made_record.events[:1], *made_record.cells, *made_record.events[1:]):
-            writer.append(row)
+    written(made.gemm(A1=45.0, A3=33.0), tmp_path / "gemm.jsonl")
     result = CliRunner().invoke(app, ["explain", "--record", str(tmp_path)])
     assert result.exit_code == 0
     assert "no ceilings, predictions or simulated parts: nvdisasm: not found; pip install" in result.stderr
@@ -259,10 +260,8 @@ def test_the_command_prints_what_records_give_without_a_disassembler(
 def test_newer_records_win(tmp_path: Path) -> None:
     for created, cycles in (("2026-01-01T00:00:00Z", 30.0), ("2026-02-01T00:00:00Z", 20.0)):
         found = made.micro(A3_load=cycles)
-        first = found.header.model_copy(update={"created_utc": created})
-        with RecordWriter(tmp_path / f"{created[:7]}.jsonl", first) as writer:
-            for row in (*found.events[:1], *found.cells, *found.events[1:]):
-                writer.append(row)
+        found.header = found.header.model_copy(update={"created_utc": created})
+        written(found, tmp_path / f"{created[:7]}.jsonl")
     newest = gather([tmp_path], named=False).micro_level("A3", Work.LOAD)
     assert newest is not None
     assert newest.mean == pytest.approx(20, rel=1e-2)

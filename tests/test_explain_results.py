@@ -11,7 +11,7 @@ from gemm.explain.evidence import Evidence, gather
 from gemm.explain.predict import prediction_rows
 from gemm.variants import LADDER_PAIRS
 
-pytestmark = pytest.mark.cuda_build
+pytestmark = [pytest.mark.cuda_build, pytest.mark.slow]
 RATIO_PERCENT = 6  # of the measured ratio: nobody asked for a limit, but what was reached must not be lost
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 

@@ -6,6 +6,7 @@ import ctypes
 from pathlib import Path
 
 import pytest
+from compiled import SLOW_80_AND_90
 from ladder import LOADS
 
 from gemm.arguments import TILE
@@ -20,7 +21,6 @@ from stats.errors import UserError
 
 pytestmark = pytest.mark.cuda_build
 
-ARCHS = (80, 90)
 # The fp16 kernels differ from these in the mma's type alone; one group of them is enough.
 GROUPS = sorted({kernel.group for kernel in every_kernel(dtypes=["bf16"])} | {Kernel("A1", dtype="fp16").group})
 
@@ -54,7 +54,7 @@ def test_the_twin_has_a_table_of_its_own() -> None:
     assert addresses[0] != addresses[1]
 
 
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arch", SLOW_80_AND_90)
 @pytest.mark.parametrize("group", GROUPS)
 def test_two_blocks_fit_an_sm_and_nothing_spills(group: str, arch: int) -> None:
     kernels = [kernel for kernel in every_kernel() if kernel.group == group]
@@ -68,7 +68,7 @@ def test_two_blocks_fit_an_sm_and_nothing_spills(group: str, arch: int) -> None:
             assert one.residency.blocks == 2, name
 
 
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arch", SLOW_80_AND_90)
 @pytest.mark.parametrize("build", ["main table", "pipelined"])
 def test_the_main_loop_holds_the_loads_the_mma_and_no_address_work_per_kstep(build: str, arch: int) -> None:
     schedule = Schedule.PIPELINED if build == "pipelined" else Schedule.PLAIN
@@ -86,7 +86,7 @@ def test_the_main_loop_holds_the_loads_the_mma_and_no_address_work_per_kstep(bui
         assert row["IMAD"] + row["IADD"] <= 6
 
 
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arch", SLOW_80_AND_90)
 def test_every_kernel_asks_l2_for_the_same(arch: int) -> None:
     kinds = {
         instruction.opcode
@@ -98,6 +98,7 @@ def test_every_kernel_asks_l2_for_the_same(arch: int) -> None:
     assert len(kinds) == 1, kinds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "mistake"), list(enumerate(["none", "unswizzled", "swapped", "skipped"])))
 def test_a_broken_build_is_another_program(number: int, mistake: str) -> None:
     good = compile_cubin(CUDA_DIR / "group_departures.cu", 90, include_dirs=INCLUDE_DIRS)

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import Command
 from ladder import TOTAL
 
 from micro.variants import VARIANTS
 
-ROOT = Path(__file__).resolve().parents[1]
-
-
-def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gemm", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
-        check=False,
-    )
+pytestmark = pytest.mark.usefixtures("no_gpu")
 
 
 @pytest.mark.parametrize(
@@ -62,21 +49,23 @@ def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
         (("inject", "--effects", "0"), "--effects '0': each must be above 0"),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
-    answer = run(*arguments, cwd=tmp_path)
-    assert answer.returncode == 2, answer.stderr
-    assert says in answer.stderr
-    assert answer.stderr.count("\n") == 1
-    assert answer.stdout == ""
+def test_bad_input_is_one_line_and_status_2(
+    run_command: Command, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], says: str, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run_command("gemm-bench", *arguments)
+    assert (status, out) == (2, ""), err
+    assert says in err
+    assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.cuda_build
-def test_without_a_gpu_it_tells_what_was_compiled_and_says_so(tmp_path: Path) -> None:
-    answer = run(cwd=tmp_path)
-    assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.startswith("COMPILED, NOT MEASURED: no CUDA device is visible")
-    found = json.loads(run("--format", "json", cwd=tmp_path).stdout)
+def test_without_a_gpu_it_tells_what_was_compiled_and_says_so(run_command: Command) -> None:
+    status, out, err = run_command("gemm-bench")
+    assert status == 0, err
+    assert out.startswith("COMPILED, NOT MEASURED: no CUDA device is visible")
+    found = json.loads(run_command("gemm-bench", "--format", "json")[1])
     loads = {(row["arch"], row["variant"]): row["loads"] for row in found["rows"]}
     assert loads == {(arch, variant): count for arch in (80, 90) for variant, count in TOTAL.items()}
     assert {row["resident_blocks"] for row in found["rows"]} == {2}

@@ -6,38 +6,26 @@ The records are those that the README quotes; a command that cannot read them is
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import Command
 from ladder import TOTAL
 from test_gpu_runs import on_stand_in, stand_in_for
 
 from gemm.campaigns import Campaign
-from gemm.cli import main
 from stats.records import read_record
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 needs_records = pytest.mark.skipif(not list(RESULTS.glob("ladder-a-*.jsonl")), reason="no recorded runs here")
-Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs gemm-bench here; its exit status, stdout and stderr."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["gemm-bench", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            main()
-        told = capsys.readouterr()
-        assert isinstance(stop.value.code, int)
-        return stop.value.code, told.out, told.err
-
-    return run
+def command(run_command: Command) -> Command:
+    return partial(run_command, "gemm-bench")
 
 
 @needs_records

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from stats.inference import (
     Inference,
@@ -27,6 +30,7 @@ from stats.inference import (
 from stats.verdicts import Verdict, decide
 
 EFFECT = np.array([0.021, 0.018, 0.024, 0.020, 0.019, 0.022, 0.017, 0.023])
+TESTABLE = infer(EFFECT)
 
 
 def finite_or_absent(found: Inference) -> None:
@@ -155,6 +159,15 @@ def test_equivalence_p_and_interval_agree() -> None:
     for margin in (0.01, 0.02, 0.025, 0.03):
         p = tost_p_unpaired(EFFECT + 1, EFFECT[::-1] * 2 + 1, margin)
         assert unpaired.t_tost.inside(margin) == (p < 0.05)
+
+
+@given(st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.01, 0.04])), min_size=1, max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_holm_is_statsmodels(raw: list[float]) -> None:
+    found = holm([replace(TESTABLE, p=p) for p in raw])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "collect", lambda *_: 0)  # multipletests calls it each time
+        assert [member.p_holm for member in found] == multipletests(raw, method="holm")[1].tolist()
 
 
 def test_holm_counts_members_that_have_no_p() -> None:

@@ -124,12 +124,14 @@ def mutated(tmp_path: Path, old: str, new: str) -> Path:
     return tmp_path / SOURCE.name
 
 
+@pytest.mark.slow
 def test_a_narrowed_load_is_caught(tmp_path: Path) -> None:
     source = mutated(tmp_path, "ld.volatile.shared.v4", "ld.shared.v4")
     wrong = complaints(INSTRUCTIONS["ld.shared.b128"], kernel(source, "ld.shared.b128", 1, 90))
     assert any("not 64 LDS.128" in text for text in wrong)
 
 
+@pytest.mark.slow
 def test_an_add_on_the_chain_is_caught(tmp_path: Path) -> None:
     source = mutated(
         tmp_path,

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from commands import Command
+from report_records import written
 from synthetic import changed, make_record
 
-from stats.cli import main
 from stats.compare import analyse
 from stats.errors import UserError
 from stats.launch_work import unlike_launches
-from stats.records import CellRow, Record, RecordWriter
+from stats.records import CellRow, Record
 from stats.report.figure_data import build_figure
 from stats.report.model import NotInRecord
 from stats.report.source import Source
@@ -61,48 +61,29 @@ def test_two_runs_of_unlike_length_are_refused() -> None:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    path, made = tmp_path / "made.jsonl", record()
-    with RecordWriter(path, made.header) as writer:
-        for row in made.cells:
-            writer.append(row)
-    return path
+    return written(record(), tmp_path / "made.jsonl")
 
 
-def _run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["bench-stats", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    return int(stop.value.code or 0)
+def test_compare_names_the_command_in_one_line(saved: Path, run_command: Command) -> None:
+    status, out, err = run_command("bench-stats", "compare", saved)
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert f"micro-bench contention --record {saved}" in err
 
 
-def test_compare_names_the_command_in_one_line(
-    saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _run(monkeypatch, "compare", saved) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    assert f"micro-bench contention --record {saved}" in said.err
-
-
-def test_show_says_it_in_place_of_the_comparisons(
-    saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _run(monkeypatch, "show", saved, "--format", "md") == 0
-    out = capsys.readouterr().out
+def test_show_says_it_in_place_of_the_comparisons(saved: Path, run_command: Command) -> None:
+    status, out, _ = run_command("bench-stats", "show", saved, "--format", "md")
+    assert status == 0
     assert "long against base" not in out
     assert "- none: launches are of unlike length" in out
     assert "per launch, and launches are of unlike length" in out
 
 
-def test_the_same_run_twice_is_one_line(
-    saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_same_run_twice_is_one_line(saved: Path, run_command: Command) -> None:
     copy = saved.with_name("copy.jsonl")
     copy.write_bytes(saved.read_bytes())
-    assert _run(monkeypatch, "compare", saved, copy) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.splitlines() == [
+    status, out, err = run_command("bench-stats", "compare", saved, copy)
+    assert (status, out) == (2, "")
+    assert err.splitlines() == [
         f"bench-stats: {saved} and {copy}: are the same run; give two runs, or one of them alone"
     ]

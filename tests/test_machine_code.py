@@ -1,7 +1,7 @@
 """The static proof: what the machine code of every architecture from sm_80 on holds, counted in the main loop.
 
 32, 24, 8 and 8 loads per warp and k-step; ldmatrix only where the ladder says so; a sink that is there and small; no
-spill; the same residency for all. Every architecture is compiled once for the session.
+spill; the same residency for all. Every architecture is compiled once.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import re
 import subprocess
 
 import pytest
-from compiled import KNOWN_ARCHS, offered
+from compiled import EVERY_ARCH, KNOWN_ARCHS, SLOW_80_AND_90, offered
 from ladder import LOADS, TOTAL
 
 from micro.build import CUDA_DIR, compile_cubin
 from micro.cli_static import describe_micro
 from micro.cubin import read_resources
 from micro.sass import disassemble
-from micro.sass_report import Kernel, analyse_cubin, in_parallel
+from micro.sass_report import Kernel, analyse_cubin
 from micro.toolchain import disassembler, find_toolkit
 
 pytestmark = pytest.mark.cuda_build
@@ -25,19 +25,12 @@ pytestmark = pytest.mark.cuda_build
 REGISTERS_PER_KSTEP = 24  # 4 A fragments of 4, 4 B fragments of 2
 
 
-@pytest.fixture(scope="session")
-def micro_kernels() -> dict[int, list[Kernel]]:
-    """Kernels of micro.cu by architecture, for all that the toolkit offers."""
-    archs = offered()
-    kernels = in_parallel(lambda arch: analyse_cubin(compile_cubin(CUDA_DIR / "micro.cu", arch), describe_micro), archs)
-    return {arch: [kernel for kernel in kernels if kernel.arch == arch] for arch in archs}
-
-
-@pytest.fixture(params=KNOWN_ARCHS)
-def kernels(request, micro_kernels) -> list[Kernel]:
-    if request.param not in micro_kernels:
+@pytest.fixture(scope="module", params=EVERY_ARCH)
+def kernels(request) -> list[Kernel]:
+    """Kernels of micro.cu for one architecture."""
+    if request.param not in offered():
         pytest.skip(f"nvcc {find_toolkit().version_text} does not offer sm_{request.param}")
-    return micro_kernels[request.param]
+    return analyse_cubin(compile_cubin(CUDA_DIR / "micro.cu", request.param), describe_micro)
 
 
 def test_every_architecture_that_nvcc_offers_is_tested():
@@ -106,7 +99,7 @@ def test_all_variants_are_equally_resident(kernels):
     assert {kernel.shared_bytes for kernel in kernels} == {3 * 16384}
 
 
-@pytest.mark.parametrize("arch", [80, 90, 120])
+@pytest.mark.parametrize("arch", [*SLOW_80_AND_90, pytest.param(120, marks=pytest.mark.slow)])
 def test_both_disassemblers_give_the_same_code(arch):
     if arch not in offered():
         pytest.skip(f"nvcc does not offer sm_{arch}")
@@ -115,7 +108,7 @@ def test_both_disassemblers_give_the_same_code(arch):
     assert first == second
 
 
-@pytest.mark.parametrize("arch", [80, 90, 120])
+@pytest.mark.parametrize("arch", [*SLOW_80_AND_90, pytest.param(120, marks=pytest.mark.slow)])
 def test_resources_are_those_that_cuobjdump_reads(arch):
     if arch not in offered():
         pytest.skip(f"nvcc does not offer sm_{arch}")
@@ -156,6 +149,7 @@ def test_a_kernel_that_spills_is_seen(arch, tmp_path, monkeypatch):
     assert sum(i.base in ("LDL", "STL") for i in function.instructions) > 0
 
 
+@pytest.mark.slow
 def test_a_loop_without_its_barrier_loses_its_loads(tmp_path, monkeypatch):
     """The gate bites: without the warp barrier ptxas lifts ld.shared out of the load-only loop, and that is refused."""
     monkeypatch.setenv("SMEM_BENCH_CACHE", str(tmp_path))

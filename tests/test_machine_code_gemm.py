@@ -7,7 +7,7 @@ other load mode, type and swizzle for two, as they differ in what surrounds the 
 from __future__ import annotations
 
 import pytest
-from compiled import KNOWN_ARCHS, offered
+from compiled import EVERY_ARCH, SLOW_80_AND_90, offered
 from ladder import LOADS, TOTAL
 
 from gemm.compiled import compiled_kernels, kernel_of
@@ -19,41 +19,25 @@ from micro.toolchain import find_toolkit
 
 pytestmark = pytest.mark.cuda_build
 
-TWO_ARCHS = [80, 90]
 
-
-def count(kernels: list[GemmKernel], archs: list[int]) -> dict[int, list[Kernel]]:
-    found = compiled_kernels(kernels, archs)
-    return {arch: [kernel for kernel in found if kernel.arch == arch] for arch in archs}
+def count(kernels: list[GemmKernel], arch: int) -> list[Kernel]:
+    if arch not in offered():
+        pytest.skip(f"nvcc {find_toolkit().version_text} does not offer sm_{arch}")
+    return compiled_kernels(kernels, [arch])
 
 
 def of_group(*groups: str) -> list[GemmKernel]:
     return [kernel for kernel in every_kernel() if kernel.group in groups]
 
 
-@pytest.fixture(scope="module")
-def main_kernels() -> dict[int, list[Kernel]]:
-    return count(of_group("bf16_cp_async_swizzled"), offered())
+@pytest.fixture(scope="module", params=EVERY_ARCH)
+def main_table(request) -> list[Kernel]:
+    return count(of_group("bf16_cp_async_swizzled"), request.param)
 
 
-@pytest.fixture(scope="module")
-def other_kernels() -> dict[int, list[Kernel]]:
-    archs = [arch for arch in TWO_ARCHS if arch in offered()]
-    return count(of_group("departures", "fp16_ld_global_unswizzled"), archs)
-
-
-@pytest.fixture(params=KNOWN_ARCHS)
-def main_table(request, main_kernels) -> list[Kernel]:
-    if request.param not in main_kernels:
-        pytest.skip(f"nvcc {find_toolkit().version_text} does not offer sm_{request.param}")
-    return main_kernels[request.param]
-
-
-@pytest.fixture(params=TWO_ARCHS)
-def others(request, other_kernels) -> list[Kernel]:
-    if request.param not in other_kernels:
-        pytest.skip(f"nvcc {find_toolkit().version_text} does not offer sm_{request.param}")
-    return other_kernels[request.param]
+@pytest.fixture(scope="module", params=SLOW_80_AND_90)
+def others(request) -> list[Kernel]:
+    return count(of_group("departures", "fp16_ld_global_unswizzled"), request.param)
 
 
 def stages_of(kernel: Kernel) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from commands import Command
 from ladder import TOTAL, WAVEFRONTS
 
 from micro.config import MicroConfig
@@ -15,30 +17,17 @@ from micro.variants import VARIANTS
 from stats.config import load_config
 
 ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.usefixtures("no_gpu")
 
 
-def run(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    import os
-
-    return subprocess.run(
-        [sys.executable, "-m", "micro", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", **environment},
-        check=False,
-    )
+def test_without_a_gpu_it_predicts_and_says_so(run_command: Command) -> None:
+    status, out, err = run_command("micro-bench", "--do-mma", "both")
+    assert status == 0, err
+    assert out.startswith("PREDICTED, NOT MEASURED")
 
 
-def test_without_a_gpu_it_predicts_and_says_so() -> None:
-    answer = run("--do-mma", "both")
-    assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.startswith("PREDICTED, NOT MEASURED")
-
-
-def test_the_prediction_as_json_holds_the_models_figures(tmp_path: Path) -> None:
-    answer = run("--format", "json", "--swizzle", "on", cwd=tmp_path)
-    found = json.loads(answer.stdout)
+def test_the_prediction_as_json_holds_the_models_figures(run_command: Command) -> None:
+    found = json.loads(run_command("micro-bench", "--format", "json", "--swizzle", "on")[1])
     assert found["measured"] is False
     assert [(row["variant"], row["predicted"], row["instructions"]) for row in found["rows"]] == [
         (name, WAVEFRONTS[name], TOTAL[name]) for name in VARIANTS
@@ -59,8 +48,6 @@ def test_predicting_imports_neither_torch_nor_matplotlib() -> None:
         "    loaded = {'torch', 'matplotlib'} & set(sys.modules)\n"
         "    sys.exit(f'loaded {loaded}' if loaded or stop.code else 0)\n"
     )
-    import os
-
     answer = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -98,13 +85,15 @@ CONFIG = "variants: [A1]\n"
         (["--bogus"], "--bogus"),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(arguments: list[str], message: str, tmp_path: Path) -> None:
-    answer = run(*arguments, cwd=tmp_path)
-    assert answer.returncode == 2
-    assert message in answer.stderr
-    assert answer.stderr.startswith("micro-bench: ")
-    assert answer.stderr.count("\n") == 1
-    assert answer.stdout == ""
+def test_bad_input_is_one_line_and_status_2(
+    run_command: Command, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run_command("micro-bench", *arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.startswith("micro-bench: ")
+    assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -118,10 +107,13 @@ def test_bad_input_is_one_line_and_status_2(arguments: list[str], message: str, 
         ("variants: [A1\n", r"bad.yaml:"),
     ],
 )
-def test_a_bad_config_names_file_line_and_key(text: str, message: str, tmp_path: Path) -> None:
+def test_a_bad_config_names_file_line_and_key(
+    run_command: Command, monkeypatch: pytest.MonkeyPatch, text: str, message: str, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.yaml").write_text(text)
-    answer = run("--config", "bad.yaml", cwd=tmp_path)
-    assert answer.returncode == 2
-    assert answer.stderr.startswith("micro-bench: bad.yaml:")
-    assert message in answer.stderr
-    assert answer.stderr.count("\n") == 1
+    status, _, err = run_command("micro-bench", "--config", "bad.yaml")
+    assert status == 2
+    assert err.startswith("micro-bench: bad.yaml:")
+    assert message in err
+    assert err.count("\n") == 1

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from report_records import micro_record, written
+from report_records import micro_record, usual
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("stats", "micro", "gemm")
 
 pytestmark = [
     pytest.mark.packaging,
+    pytest.mark.slow,
     pytest.mark.skipif(not (ROOT / ".git").exists(), reason="which files belong to the project is git's to say"),
 ]
 
@@ -91,7 +92,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    written(micro_record(), elsewhere / "run.jsonl")
+    usual(micro_record, elsewhere / "run.jsonl")
     text = "import micro, pathlib; print(pathlib.Path(micro.__file__).parents[1])"
     where = subprocess.run([str(python), "-c", text], capture_output=True, text=True, cwd=elsewhere, check=True)
     site = Path(where.stdout.strip())

@@ -9,36 +9,28 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from commands import Command
 from page_files import put_pages
-from report_records import gemm_record, make_record, micro_record, written
+from report_records import gemm_record, make_record, micro_record, usual, written
 
-from stats import cli
 from stats.report.files import write_whole
 
 GOLDEN = Path(__file__).parent / "golden"
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Command) -> Command:
     """bench-stats in a folder with records; returns status, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
     Path("results").mkdir()
-    written(micro_record(), Path("results/micro.jsonl"))
-    written(gemm_record(), Path("results/gemm.jsonl"))
-
-    def command(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bench-stats", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        said = capsys.readouterr()
-        return int(stop.value.code or 0), said.out, said.err
-
-    return command
+    usual(micro_record, Path("results/micro.jsonl"))
+    usual(gemm_record, Path("results/gemm.jsonl"))
+    return partial(run_command, "bench-stats")
 
 
 def golden(name: str, text: str) -> None:
@@ -58,13 +50,13 @@ def golden(name: str, text: str) -> None:
         ("list.txt", ["table", "results/micro.jsonl", "--list"]),
     ],
 )
-def test_golden(run: Run, name: str, arguments: list[str]) -> None:
+def test_golden(run: Command, name: str, arguments: list[str]) -> None:
     status, out, err = run(*arguments)
     assert (status, err) == (0, "")
     golden(name, out)
 
 
-def test_json_holds_unrounded_numbers_of_every_record(run: Run) -> None:
+def test_json_holds_unrounded_numbers_of_every_record(run: Command) -> None:
     status, out, _ = run(
         "table", "results/gemm.jsonl", "results/micro.jsonl", "--query", "comparisons", "--format", "json"
     )
@@ -77,7 +69,7 @@ def test_json_holds_unrounded_numbers_of_every_record(run: Run) -> None:
     assert row["cycles_verdict"] == "DIFFERENT, EQUIVALENT"
 
 
-def test_csv_with_a_skipped_arm_says_why(run: Run) -> None:
+def test_csv_with_a_skipped_arm_says_why(run: Command) -> None:
     written(make_record({"a": 1.0, "b": 1.1}, tool="mine", skips={"c": "needs sm_100"}), Path("skip.jsonl"))
     status, out, _ = run("table", "skip.jsonl", "--format", "csv")
     assert status == 0
@@ -90,13 +82,13 @@ def test_csv_with_a_skipped_arm_says_why(run: Run) -> None:
     assert json.loads(run("table", "skip.jsonl", "--format", "json")[1])["rows"][2]["remark"] == "skipped: needs sm_100"
 
 
-def test_chosen_columns(run: Run) -> None:
+def test_chosen_columns(run: Command) -> None:
     status, out, _ = run("table", "results/gemm.jsonl", "--columns", "arm;tflops_mean|TF|.0f", "--format", "md")
     assert status == 0
     assert out.startswith("| kernel | TF |\n|---|---:|\n| A1 | 254 |\n")
 
 
-def test_plot_writes_every_figure_it_can(run: Run) -> None:
+def test_plot_writes_every_figure_it_can(run: Command) -> None:
     written(make_record({"a": 1.0}, tool="mine"), Path("one.jsonl"))
     status, out, err = run("plot", "one.jsonl", "--out", "figures", "--format", "svg")
     assert status == 0
@@ -108,7 +100,7 @@ def test_plot_writes_every_figure_it_can(run: Run) -> None:
     assert Path("figures/one-run.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_plot_writes_all_figures_or_none(run: Run) -> None:
+def test_plot_writes_all_figures_or_none(run: Command) -> None:
     """Without accepted cells the ladder could be drawn, as rows that say so, and the pairs could not."""
     header_only(written(gemm_record(processes=1, blocks=2), Path("r.jsonl")))
     status, out, err = run("plot", "r.jsonl", "--out", "figures")
@@ -117,7 +109,7 @@ def test_plot_writes_all_figures_or_none(run: Run) -> None:
     assert not Path("figures").exists()
 
 
-def test_readme_check_statuses(run: Run) -> None:
+def test_readme_check_statuses(run: Command) -> None:
     figures = "tables: {arms: {record: results/gemm.jsonl, table: arms}}\n"
     put_pages(Path(), figures, readme="{{ table('arms') }}\n\n5 % more\n", method="# M\n")
     status, out, _ = run("readme", "--check")
@@ -145,7 +137,7 @@ def test_readme_check_statuses(run: Run) -> None:
     assert run("readme", "--strict")[0] == 2
 
 
-def test_readme_check_fails_on_stale_only_when_strict(run: Run) -> None:
+def test_readme_check_fails_on_stale_only_when_strict(run: Command) -> None:
     written(gemm_record(source_hash="0" * 16), Path("results/old.jsonl"))
     put_pages(Path(), "tables: {arms: {record: results/old.jsonl, table: arms}}\n", readme="{{ table('arms') }}\n")
     status, out, _ = run("readme")
@@ -157,7 +149,7 @@ def test_readme_check_fails_on_stale_only_when_strict(run: Run) -> None:
     assert run("readme", "--check", "--strict")[0] == 1
 
 
-def test_other_devices_are_said_and_never_mixed(run: Run) -> None:
+def test_other_devices_are_said_and_never_mixed(run: Command) -> None:
     device = gemm_record().header.device
     assert device is not None
     written(gemm_record(device=device.model_copy(update={"name": "Another GPU"})), Path("other.jsonl"))
@@ -167,7 +159,7 @@ def test_other_devices_are_said_and_never_mixed(run: Run) -> None:
     assert {row["device"] for row in csv.DictReader(io.StringIO(out))} == {"Example GPU", "Another GPU"}
 
 
-def test_torn_record_is_told_and_used(run: Run) -> None:
+def test_torn_record_is_told_and_used(run: Command) -> None:
     whole = Path("results/gemm.jsonl").read_bytes()
     Path("torn.jsonl").write_bytes(whole[:-40])
     status, out, err = run("show", "torn.jsonl")
@@ -213,7 +205,7 @@ def header_only(path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
-    run: Run, spoil: Callable[[Path], object] | None, arguments: list[str], message: str
+    run: Command, spoil: Callable[[Path], object] | None, arguments: list[str], message: str
 ) -> None:
     path = written(gemm_record(processes=1, blocks=2), Path("r.jsonl"))
     if spoil is not None:
@@ -226,7 +218,7 @@ def test_bad_input_is_one_line_and_status_2(
     assert not Path("out.csv").exists()
 
 
-def test_one_arm_has_levels_but_nothing_to_compare(run: Run) -> None:
+def test_one_arm_has_levels_but_nothing_to_compare(run: Command) -> None:
     written(make_record({"a": 1.0}, tool="mine"), Path("one.jsonl"))
     status, out, err = run("table", "one.jsonl", "--query", "comparisons")
     assert (status, out) == (2, "")
@@ -235,7 +227,7 @@ def test_one_arm_has_levels_but_nothing_to_compare(run: Run) -> None:
     assert run("show", "one.jsonl")[0] == 0
 
 
-def test_nothing_accepted_prints_reasons_and_no_nan(run: Run) -> None:
+def test_nothing_accepted_prints_reasons_and_no_nan(run: Command) -> None:
     throttled = {(process, block): "HwSlowdown" for process in range(2) for block in range(4)}
     written(gemm_record(processes=2, blocks=4, throttled=throttled), Path("none.jsonl"))
     for arguments in (["show", "none.jsonl"], ["show", "none.jsonl", "--format", "json"]):
@@ -256,26 +248,13 @@ def test_nothing_accepted_prints_reasons_and_no_nan(run: Run) -> None:
 
 
 @pytest.mark.parametrize("record", ["gemm", "one arm"])
-def test_a_record_without_a_cell_is_said_by_every_command(run: Run, record: str) -> None:
+def test_a_record_without_a_cell_is_said_by_every_command(run: Command, record: str) -> None:
     whole = gemm_record(processes=1, blocks=2) if record == "gemm" else make_record({"a": 1.0}, tool="mine")
     header_only(written(whole, Path("r.jsonl")))
     for arguments in (["table"], ["show"], ["plot"], ["export"], ["report", "--html", "out.html"]):
         status, out, err = run(arguments[0], "r.jsonl", *arguments[1:])
         assert (status, "r.jsonl: 0 accepted of 0 whole blocks" in err.splitlines()[-1]) == (1, True), arguments
         assert "nan" not in out
-
-
-def test_reports_of_micro_and_gemm_need_neither_torch_nor_their_build(tmp_path: Path) -> None:
-    written(micro_record(blocks=2), tmp_path / "m.jsonl")
-    written(gemm_record(blocks=2), tmp_path / "g.jsonl")
-    code = (
-        "import sys; from stats.report.source import Library; from stats.report.html import html_report; "
-        "html_report([Library().source(name) for name in sys.argv[1:]]); "
-        "print([name for name in ('torch', 'pynvml', 'micro.build', 'gemm.library') if name in sys.modules])"
-    )
-    arguments = [sys.executable, "-c", code, str(tmp_path / "m.jsonl"), str(tmp_path / "g.jsonl")]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=True, cwd=Path(__file__).parent.parent)
-    assert done.stdout == "[]\n"
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -304,7 +283,7 @@ OUTPUTS = {"report": ["report", "r.jsonl", "--html"], "export": ["export", "resu
         ("", "is a folder or no name at all; give the name of a file"),
     ],
 )
-def test_an_output_never_replaces_a_record(run: Run, arguments: list[str], name: str, why: str) -> None:
+def test_an_output_never_replaces_a_record(run: Command, arguments: list[str], name: str, why: str) -> None:
     path = written(gemm_record(processes=1, blocks=2), Path("r.jsonl"))
     Path("soft.html").symlink_to("r.jsonl")
     os.link("r.jsonl", "hard.html")
@@ -314,12 +293,19 @@ def test_an_output_never_replaces_a_record(run: Run, arguments: list[str], name:
     assert err.startswith(f"bench-stats: {arguments[-1]} ")
     assert why in err
     assert (path.read_bytes(), Path("results/micro.jsonl").read_bytes()) == before
+
+
+@pytest.mark.parametrize("arguments", OUTPUTS.values(), ids=OUTPUTS)
+def test_an_output_replaces_one_of_an_earlier_run(run: Command, arguments: list[str]) -> None:
+    written(make_record({"a": 1.0, "b": 1.1}, tool="mine", processes=2, blocks=2), Path("r.jsonl"))
     assert run(*arguments, "fresh.out")[0] == 0
+    before = Path("fresh.out").read_bytes()
     assert run(*arguments, "fresh.out")[0] == 0
+    assert Path("fresh.out").read_bytes() == before
 
 
 @pytest.mark.parametrize("command", ["show", "compare"])
-def test_lines_of_prose_keep_to_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+def test_lines_of_prose_keep_to_the_terminal(run: Command, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     whole = " ".join(run(command, "results/gemm.jsonl")[1].split())
     monkeypatch.setenv("COLUMNS", "60")
     _, out, _ = run(command, "results/gemm.jsonl")

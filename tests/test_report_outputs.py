@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from report_records import FLAGS, KERNEL, gemm_record, make_record, micro_record
+from report_records import FLAGS, KERNEL, gemm_record, make_record, micro_record, written
 
 from micro.build import FLAGS_FILE, NVCC_FLAGS, kernel_hash, kernel_sources
 from micro.library import SOURCE
@@ -20,7 +23,7 @@ from stats.report.export import exported
 from stats.report.freshness import freshness
 from stats.report.html import html_report
 from stats.report.model import Paired
-from stats.report.source import Source
+from stats.report.source import Library, Source
 
 
 class Outline(HTMLParser):
@@ -49,20 +52,40 @@ class Outline(HTMLParser):
         self.text.append(data)
 
 
-def small(name: str) -> Source:
-    records = {
-        "micro.jsonl": micro_record,
-        "gemm.jsonl": gemm_record,
-        "mine.jsonl": lambda **changes: make_record(
-            {"a": 1.0, "b": 1.02}, tool="mine", skips={"c": "needs <sm_100>"}, source_hash="0" * 16, **changes
-        ),
-    }
-    return Source(records[name](blocks=6), shown_as=name)
+NAMES = ["micro.jsonl", "gemm.jsonl", "mine.jsonl"]
 
 
 @pytest.fixture(scope="module")
-def page() -> str:
-    return html_report([small("micro.jsonl"), small("gemm.jsonl"), small("mine.jsonl")])
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of each kind, a page of all of them, and what a process of its own had imported to make it."""
+    found = tmp_path_factory.mktemp("report")
+    mine = make_record(
+        {"a": 1.0, "b": 1.02}, tool="mine", skips={"c": "needs <sm_100>"}, source_hash="0" * 16, blocks=6
+    )
+    for name, record in zip(NAMES, (micro_record(blocks=6), gemm_record(blocks=6), mine), strict=True):
+        written(record, found / name)
+    code = (
+        "import pathlib, sys; from stats.report.source import Library; from stats.report.html import html_report; "
+        "text = html_report([Library().source(name) for name in sys.argv[1:]]); "
+        "pathlib.Path('page.html').write_text(text, encoding='utf-8'); "
+        "print([name for name in ('torch', 'pynvml', 'micro.build', 'gemm.library') if name in sys.modules])"
+    )
+    path = os.pathsep.join([str(PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", code, *NAMES],
+        capture_output=True, text=True, check=True, cwd=found, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    (found / "imported").write_text(done.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> str:
+    return (folder / "page.html").read_text(encoding="utf-8")
+
+
+def test_reports_of_micro_and_gemm_need_neither_torch_nor_their_build(folder: Path) -> None:
+    assert (folder / "imported").read_text() == "[]\n"
 
 
 def test_page_is_well_formed_and_stands_alone(page: str) -> None:
@@ -92,9 +115,9 @@ def test_page_holds_what_a_reader_asks_for(page: str) -> None:
     assert "@media print" in page
 
 
-def test_page_is_the_same_on_every_run() -> None:
-    first, second = (html_report([small("gemm.jsonl"), small("mine.jsonl")]) for _ in range(2))
-    assert first == second
+def test_page_is_the_same_on_every_run(folder: Path, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    assert html_report([Library().source(name) for name in NAMES]) == page
 
 
 def test_a_page_draws_the_first_of_many_comparisons_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from page_files import FIGURES, put_pages
-from report_records import FLAGS, KERNEL, gemm_record, micro_record, written
+from report_records import FLAGS, KERNEL, gemm_record, micro_record, usual, written
 
 from stats.errors import BenchError, UserError
 from stats.provenance import PACKAGE_ROOT, todays_hash
@@ -24,8 +24,8 @@ VALUE = '{{ pairs["A1", "A3"].cycles_percent | fmt("+.1f") }}'
 def golden(tmp_path: Path) -> Path:
     """The folder of the golden page: its template, its figures and its records."""
     (tmp_path / "results").mkdir()
-    written(micro_record(), tmp_path / "results" / "micro.jsonl")
-    written(gemm_record(), tmp_path / "results" / "gemm.jsonl")
+    usual(micro_record, tmp_path / "results" / "micro.jsonl")
+    usual(gemm_record, tmp_path / "results" / "gemm.jsonl")
     shutil.copy(GOLDEN / "verdicts.json", tmp_path / "results")
     return put_pages(tmp_path, (GOLDEN / "figures.yaml").read_text(), readme=(GOLDEN / "skeleton.md").read_text())
 

@@ -13,7 +13,8 @@ from collections import deque
 
 from gemm.explain.machine import Machine
 from gemm.explain.operands import Operands
-from gemm.explain.program import SCOREBOARDS, Op
+from gemm.explain.program import SCOREBOARDS
+from gemm.explain.step import Step
 from micro.limits import SUB_PARTITIONS
 
 __all__ = ["COPY_BYTES", "NEVER", "Group", "Memory", "Warp"]
@@ -21,7 +22,6 @@ __all__ = ["COPY_BYTES", "NEVER", "Group", "Memory", "Warp"]
 NEVER = float("inf")
 COPY_BYTES = 512  # of one warp-wide instruction: 32 lanes of 16 bytes
 _TO_PORT_CYCLES = 1  # from the queue of an access that waits for nobody; part of the measured latency
-_TO_L2 = ("copy", "global")
 
 
 class Group:
@@ -68,7 +68,7 @@ class Warp:
             self.result_at[scoreboard] = max(self.result_at[scoreboard], when)
 
 
-_Access = tuple[Warp, Op, Group | None]
+_Access = tuple[Warp, Step, Group | None]
 
 
 class Memory:
@@ -78,11 +78,12 @@ class Memory:
         self.m, self.operands, self.wake = machine, operands, wake
         self.queues: list[deque[_Access]] = [deque() for _ in range(SUB_PARTITIONS)]
         self.queue_free = [0.0] * SUB_PARTITIONS
-        self.for_port: deque[tuple[float, Warp, Op]] = deque()
+        self.for_port: deque[tuple[float, Warp, Step]] = deque()
         self.for_l2: deque[_Access] = deque()
         self.port_free = self.lines_free = self.l2_free = 0.0
         self.turn = 0
         self.port_cycles = self.served_until = 0.0  # until then the port is busy with accesses, copies aside
+        self.next = NEVER  # nothing can move on before
 
     @property
     def busy(self) -> bool:
@@ -93,90 +94,92 @@ class Memory:
         """No place in the sub-partition's queue."""
         return len(self.queues[smsp]) >= self.m.queue_depth
 
-    def enqueue(self, warp: Warp, op: Op) -> None:
-        """Take an instruction that was just issued."""
+    def enqueue(self, warp: Warp, step: Step, now: float) -> None:
+        """Take an instruction that is issued now."""
         group = None
-        if op.kind == "copy":
+        if step.kind == "copy":
             group = warp.open_group = warp.open_group or Group()
             group.copies += 1
-        for scoreboard in (op.sets_on_result, op.sets_on_read):
-            if scoreboard is not None:
-                warp.pending[scoreboard] += 1
-        self.queues[warp.smsp].append((warp, op, group))
+        if step.sets_on_result is not None:
+            warp.pending[step.sets_on_result] += 1
+        if step.sets_on_read is not None:
+            warp.pending[step.sets_on_read] += 1
+        smsp = warp.smsp
+        self.queues[smsp].append((warp, step, group))
+        self.next = min(self.next, max(self.queue_free[smsp], self.operands.memory_free[smsp], now + 1))
 
-    def next_time(self, smsp: int, now: float) -> float:
-        """When the sub-partition's queue can next be served, as far as is known."""
-        if not self.queues[smsp]:
-            return NEVER
-        return max(self.queue_free[smsp], self.operands.memory_free[smsp], now + 1)
-
-    def serve(self, now: float) -> float:
-        """Move everything on that can move at ``now``, the port first; returns when to look again."""
-        self._port(now)
-        self._lines(now)
-        self._leave_queues(now)
-        again = max(self.port_free, self.for_port[0][0], now + 1) if self.for_port else NEVER
+    def serve(self, now: float) -> None:
+        """Move everything on that can move at ``now``, the port first; ``next`` is when to look again."""
+        soon = now + 1
+        again = NEVER
+        if self.for_port:
+            self._port(now)
         if self.for_l2:
-            again = min(again, max(self.lines_free, now + 1))
-        return min(again, *(self.next_time(s, now) for s in range(SUB_PARTITIONS) if not self._stuck(s)), NEVER)
+            self._lines(now)
+        self._leave_queues(now)
+        if self.for_port:
+            again = max(self.port_free, self.for_port[0][0], soon)
+        if self.for_l2:
+            again = min(again, max(self.lines_free, soon))
+        if again > soon:  # else a queue cannot be earlier
+            for s in range(SUB_PARTITIONS):
+                if self.queues[s]:
+                    when = max(self.queue_free[s], self.operands.memory_free[s], soon)
+                    if when < again and not self._stuck(s):
+                        again = when
+        self.next = again
 
     def _stuck(self, smsp: int) -> bool:
         """The head of the queue has all its operands but the last, and what comes after has no place for it."""
-        if not self.queues[smsp]:
-            return False
-        op = self.queues[smsp][0][1]
-        to_l2 = op.kind in _TO_L2
-        full = len(self.for_l2) >= self.m.copy_depth if to_l2 else len(self.for_port) >= self.m.port_depth
-        return full and self.operands.last_read_is_next(smsp, op)
+        step = self.queues[smsp][0][1]
+        full = len(self.for_l2) >= self.m.copy_depth if step.to_l2 else len(self.for_port) >= self.m.port_depth
+        return full and self.operands.last_read_is_next(smsp, step)
 
     def _take_port(self, cycles: float, now: float) -> None:
-        self.port_free = max(self.port_free, now) + cycles
+        free = self.port_free
+        self.port_free = (free if free > now else now) + cycles
         self.port_cycles += cycles
 
     def _port(self, now: float) -> None:
         while self.for_port and self.port_free <= now and self.for_port[0][0] <= now:
-            _, warp, op = self.for_port.popleft()
-            self._take_port(max(1, op.wavefronts) / self.m.wavefronts_per_cycle, now)
+            _, warp, step = self.for_port.popleft()
+            self._take_port(step.port_cycles, now)
             self.served_until = self.port_free
-            more = self.m.wavefront_latency_cycles * (op.wavefronts - 1)
-            warp.arrives(op.sets_on_result, now - _TO_PORT_CYCLES + self.m.load_latency_cycles + more)
+            arrives = now - _TO_PORT_CYCLES + self.m.load_latency_cycles + step.more_latency_cycles
+            warp.arrives(step.sets_on_result, arrives)
             self.wake[warp.smsp] = min(self.wake[warp.smsp], now)
 
     def _lines(self, now: float) -> None:
         """Copies ask for their lines in turn; the data come at L2's rate after its latency."""
         while self.for_l2 and self.lines_free <= now:
-            warp, op, group = self.for_l2.popleft()
+            warp, step, group = self.for_l2.popleft()
             free = self.lines_free
-            self.lines_free = (free if free > now - 1 else now) + op.lines * self.m.line_cycles
-            self._take_port(op.lines * self.m.port_cycles_per_line, now)
+            self.lines_free = (free if free > now - 1 else now) + step.line_cycles
+            self._take_port(step.port_cycles, now)
             self.l2_free = max(self.lines_free, self.l2_free) + COPY_BYTES / self.m.l2_bytes_per_clk
             arrival = self.l2_free + self.m.l2_latency_cycles
-            warp.arrives(op.sets_on_result, arrival if group is None else now)
+            warp.arrives(step.sets_on_result, arrival if group is None else now)
             if group is not None:
                 group.copies -= 1
                 group.done = max(group.done, arrival)
             self.wake[warp.smsp] = min(self.wake[warp.smsp], now)
 
     def _leave_queues(self, now: float) -> None:
-        """Sub-partitions take turns; each gives an access its ``queue_cycles``, or as fast as it takes results.
-
-        A wavefront adds 2 cycles to the latency of an access and 2 to the time between accesses of one warp, but 1 to
-        those of the SM (instruction benchmark on H200): a sub-partition takes a wavefront every other cycle.
-        """
+        """Sub-partitions take turns; each gives an access its ``queue_cycles``, or as fast as it takes results."""
+        queues, queue_free, memory_free = self.queues, self.queue_free, self.operands.memory_free
         for k in range(SUB_PARTITIONS):
             s = (self.turn + k) % SUB_PARTITIONS
-            if not self.queues[s] or self.queue_free[s] > now or self.operands.memory_free[s] > now:
+            queue = queues[s]
+            if not queue or queue_free[s] > now or memory_free[s] > now or self._stuck(s):
                 continue
-            if self._stuck(s) or not self.operands.read(s, self.queues[s][0][1], now):
+            if not self.operands.read(s, queue[0][1], now):
                 continue
-            warp, op, group = self.queues[s].popleft()
+            warp, step, group = queue.popleft()
             self.turn = s + 1
-            result = self.m.wavefront_latency_cycles * op.wavefronts if op.kind == "load" else 0.0
-            reading = max(0, self.m.operand_reads.of(op.kind) - 1)  # cycles already spent at the head
-            self.queue_free[s] = now + max(self.m.queue_cycles.of(op.kind) - reading, result)
-            warp.arrives(op.sets_on_read, now + 1)
-            if op.kind in _TO_L2:
-                self.for_l2.append((warp, op, group))
+            queue_free[s] = now + step.queue_cycles
+            warp.arrives(step.sets_on_read, now + 1)
+            if step.to_l2:
+                self.for_l2.append((warp, step, group))
             else:
-                self.for_port.append((now + _TO_PORT_CYCLES, warp, op))
+                self.for_port.append((now + _TO_PORT_CYCLES, warp, step))
             self.wake[s] = min(self.wake[s], now)

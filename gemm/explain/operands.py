@@ -9,18 +9,10 @@ so these are delays of a busy tensor pipe and no cost per instruction.
 from __future__ import annotations
 
 from gemm.explain.machine import Machine
-from gemm.explain.program import Op
+from gemm.explain.step import Step
 from micro.limits import SUB_PARTITIONS
 
 __all__ = ["Operands"]
-
-_ADDRESSES = 32  # of a load whose every lane gives one, which is one read
-
-
-def _reads_of(op: Op, machine: Machine) -> float:
-    """Reads, a cycle each, of one memory instruction: a load of fewer addresses makes a part of one."""
-    reads = machine.operand_reads.of(op.kind)
-    return reads * op.addresses / _ADDRESSES if op.kind == "load" else reads
 
 
 class Operands:
@@ -34,7 +26,8 @@ class Operands:
 
     def mma_at(self, smsp: int) -> float:
         """When the next mma can be issued."""
-        return max(self.tensor_free[smsp], self.memory_free[smsp])
+        tensor, memory = self.tensor_free[smsp], self.memory_free[smsp]
+        return tensor if tensor > memory else memory
 
     def mma(self, smsp: int, now: float) -> None:
         """An mma is issued. Issue is in whole cycles; the fraction of an interval is owed to the next."""
@@ -50,14 +43,15 @@ class Operands:
         """An ALU or FMA instruction is issued: a busy tensor pipe waits for its operands."""
         self._delay(smsp, self.m.alu_operand_cycles, now)
 
-    def last_read_is_next(self, smsp: int, op: Op) -> bool:
+    def last_read_is_next(self, smsp: int, step: Step) -> bool:
         """The head of the memory queue leaves it with its next read."""
-        return self.made[smsp] + 1 >= _reads_of(op, self.m)
+        return self.made[smsp] + 1 >= step.reads
 
-    def read(self, smsp: int, op: Op, now: float) -> bool:
+    def read(self, smsp: int, step: Step, now: float) -> bool:
         """The head of the memory queue reads one operand; True when that was its last."""
-        self._delay(smsp, min(_reads_of(op, self.m) - self.made[smsp], 1.0), now)
-        self.memory_free[smsp] = max(self.memory_free[smsp], now + 1)
-        last = self.last_read_is_next(smsp, op)
-        self.made[smsp] = 0 if last else self.made[smsp] + 1
+        made = self.made[smsp]
+        self._delay(smsp, min(step.reads - made, 1.0), now)
+        self.memory_free[smsp] = now + 1  # it was free
+        last = made + 1 >= step.reads
+        self.made[smsp] = 0 if last else made + 1
         return last

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from gemm.explain.machine import Machine
 from gemm.explain.memory import NEVER, Group, Memory, Warp
 from gemm.explain.operands import Operands
-from gemm.explain.program import QUEUED, Op, Program
+from gemm.explain.program import Op, Program
+from gemm.explain.step import Step
 from micro.limits import SUB_PARTITIONS
 
 __all__ = ["Blocks", "Simulation", "simulate"]
@@ -61,7 +62,9 @@ class _Sm:
     """The state of one SM; ``run`` returns when every warp has done its loops."""
 
     def __init__(self, ops: tuple[Op, ...], machine: Machine, blocks: Blocks, warps_per_block: int, loops: int) -> None:
-        self.m, self.ops, self.loops, self.warps_per_block, self.blocks = machine, ops, loops, warps_per_block, blocks
+        self.m, self.loops, self.warps_per_block, self.blocks = machine, loops, warps_per_block, blocks
+        known = {op: Step(op, machine) for op in ops}
+        self.steps = [known[op] for op in ops]
         self.by_block: list[list[Warp]] = []
         self.by_smsp: list[list[Warp]] = [[] for _ in range(SUB_PARTITIONS)]
         self.wake = [NEVER] * SUB_PARTITIONS
@@ -86,33 +89,35 @@ class _Sm:
             self.by_smsp[warp.smsp].append(warp)
             self.wake[warp.smsp] = min(self.wake[warp.smsp], when)
 
-    def earliest(self, warp: Warp) -> tuple[float, str]:
-        """When the warp can issue as far as is known (never: it will be woken), and what it waits for."""
+    def earliest(self, warp: Warp, full: bool) -> tuple[float, str]:
+        """When the warp can issue as far as is known (never: it will be woken), and what it waits for.
+
+        ``full``: its sub-partition's memory queue has no place.
+        """
         if warp.parked:
             return NEVER, "barrier"
-        op = self.ops[warp.pc]
+        step = self.steps[warp.pc]
         when, why = warp.ready, "stall"
-        for scoreboard in op.waits_for:
+        for scoreboard in step.waits_for:
             if warp.pending[scoreboard]:
                 return NEVER, "scoreboard"
             if warp.result_at[scoreboard] > when:
                 when, why = warp.result_at[scoreboard], "scoreboard"
-        kind = op.kind
-        if kind in self.interval:
-            free = self.pipe_free[warp.smsp][kind]
-            if free > when:
-                when, why = free, "pipe"
-        elif kind == "mma":
+        if step.queued:
+            return (NEVER, "queue") if full else (when, why)
+        kind = step.kind
+        if kind == "mma":
             free = self.operands.mma_at(warp.smsp)
             if free > when:
                 when, why = free, "tensor"
-        elif kind in QUEUED:
-            if self.memory.full(warp.smsp):
-                return NEVER, "queue"
+        elif kind in self.interval:
+            free = self.pipe_free[warp.smsp][kind]
+            if free > when:
+                when, why = free, "pipe"
         elif kind == "wait":
             while warp.groups and not warp.groups[0].copies and warp.groups[0].done <= warp.ready:
                 warp.groups.popleft()
-            for group in list(warp.groups)[: max(0, len(warp.groups) - op.argument)]:
+            for group in list(warp.groups)[: max(0, len(warp.groups) - step.argument)]:
                 if group.copies:
                     return NEVER, "copies"
                 if group.done > when:
@@ -120,33 +125,36 @@ class _Sm:
         return when, why
 
     def issue(self, warp: Warp, now: float) -> None:
-        op = self.ops[warp.pc]
-        kind = op.kind
+        step = self.steps[warp.pc]
         self.issued += 1
         warp.issued_at = now
-        warp.ready = now + max(1, op.stall_cycles)
-        if kind == "commit":
-            warp.groups.append(warp.open_group or Group())
-            warp.open_group = None
-        if kind in QUEUED:
-            self.memory.enqueue(warp, op)
+        warp.ready = now + step.stall_cycles
+        if step.queued:
+            if step.kind == "commit":
+                warp.groups.append(warp.open_group or Group())
+                warp.open_group = None
+            self.memory.enqueue(warp, step, now)
         else:
-            self.elsewhere(warp, op, now)
+            self.elsewhere(warp, step, now)
         warp.pc += 1
-        if warp.pc == len(self.ops):
-            warp.pc = 0
-            warp.loops += 1
-            if warp.loops == self.loops:
-                self.by_smsp[warp.smsp] = [w for w in self.by_smsp[warp.smsp] if w is not warp]
-                self.live -= 1
-                self.end = max(self.end, warp.ready + self.blocks.after_cycles, *warp.result_at)
-                block_is_done = all(w.loops == self.loops for w in self.by_block[warp.block])
-                if block_is_done and len(self.by_block) < self.blocks.in_all:
-                    self.start(now + self.blocks.after_cycles + self.blocks.before_cycles)
+        if warp.pc == len(self.steps):
+            self.pass_ends(warp, now)
 
-    def elsewhere(self, warp: Warp, op: Op, now: float) -> None:
+    def pass_ends(self, warp: Warp, now: float) -> None:
+        """The warp begins its next loop; after its last, and with it the last of its block, a slot becomes free."""
+        warp.pc = 0
+        warp.loops += 1
+        if warp.loops == self.loops:
+            self.by_smsp[warp.smsp] = [w for w in self.by_smsp[warp.smsp] if w is not warp]
+            self.live -= 1
+            self.end = max(self.end, warp.ready + self.blocks.after_cycles, *warp.result_at)
+            block_is_done = all(w.loops == self.loops for w in self.by_block[warp.block])
+            if block_is_done and len(self.by_block) < self.blocks.in_all:
+                self.start(now + self.blocks.after_cycles + self.blocks.before_cycles)
+
+    def elsewhere(self, warp: Warp, step: Step, now: float) -> None:
         """What an instruction outside the memory queue does."""
-        kind = op.kind
+        kind = step.kind
         if kind in self.interval:
             pipes = self.pipe_free[warp.smsp]
             pipes[kind] = (pipes[kind] if pipes[kind] > now - 1 else now) + self.interval[kind]
@@ -160,12 +168,12 @@ class _Sm:
             self.arrived[warp.block] += 1
             if self.arrived[warp.block] == self.warps_per_block:
                 self.release(warp.block, now)
-        elif op.sets_on_result is not None:
+        elif step.sets_on_result is not None:
             arrives = now + self.m.other_latency_cycles
-            warp.result_at[op.sets_on_result] = max(warp.result_at[op.sets_on_result], arrives)
-        if op.sets_on_read is not None:
+            warp.result_at[step.sets_on_result] = max(warp.result_at[step.sets_on_result], arrives)
+        if step.sets_on_read is not None:
             read = now + _OPERANDS_HELD_CYCLES
-            warp.result_at[op.sets_on_read] = max(warp.result_at[op.sets_on_read], read)
+            warp.result_at[step.sets_on_read] = max(warp.result_at[step.sets_on_read], read)
 
     def release(self, block: int, now: float) -> None:
         self.arrived[block] = 0
@@ -184,10 +192,18 @@ class _Sm:
         """
         again, why = NEVER, ""
         in_turn: Warp | None = None
+        full = self.memory.full(s)
         for warp in self.by_smsp[s]:
-            when, reason = self.earliest(warp)
+            step = self.steps[warp.pc]
+            # Most warps can be passed over without asking: they would change nothing of what is found so far.
+            if in_turn is not None:
+                if warp.ready > now or warp.parked or (step.queued and warp.issued_at >= in_turn.issued_at):
+                    continue
+            elif why and (warp.ready >= again or warp.parked or (full and step.queued)):
+                continue
+            when, reason = self.earliest(warp, full)
             if when <= now:
-                if self.ops[warp.pc].kind not in QUEUED:
+                if not step.queued:
                     return warp, now, ""
                 if in_turn is None or warp.issued_at < in_turn.issued_at:
                     in_turn = warp
@@ -197,30 +213,30 @@ class _Sm:
 
     def run(self) -> float:
         """Cycles until every warp has done its loops and the port has served what they left."""
-        now = 0.0
+        now, memory, wake = 0.0, self.memory, self.wake
         issued_until = [0.0] * SUB_PARTITIONS
         reason = [""] * SUB_PARTITIONS  # why a sub-partition has issued nothing since, as last seen
-        while self.live or self.memory.busy:
-            memory_next = self.memory.serve(now)
+        while self.live or memory.busy:
+            if memory.next <= now:
+                memory.serve(now)
             for s in range(SUB_PARTITIONS):
-                if self.wake[s] > now:
+                if wake[s] > now:
                     continue
-                warp, again, why = self.pick(s, now)
+                warp, later, why = self.pick(s, now)
                 if warp is None:
-                    self.wake[s], reason[s] = again, why
+                    wake[s], reason[s] = later, why
                     continue
                 self.idle[reason[s]] += now - issued_until[s]
                 issued_until[s], reason[s] = now + 1, ""
                 self.issue(warp, now)
-                self.wake[s] = now + 1
-                memory_next = min(memory_next, self.memory.next_time(s, now))
-            step = min(*self.wake, memory_next)
-            if step == NEVER:
+                wake[s] = now + 1
+            again = min(*wake, memory.next)
+            if again == NEVER:
                 if not self.live:
                     break
                 raise RuntimeError("simulator: every warp waits for something that nobody will bring")
-            now = max(now + 1, float(math.ceil(step)))
-        return max(self.end, self.memory.served_until)
+            now = now + 1 if again <= now + 1 else float(math.ceil(again))
+        return max(self.end, memory.served_until)
 
 
 def simulate(
