@@ -245,21 +245,19 @@ FIELD_NOISE = st.sampled_from(
 @given(damage(FIELD_NOISE), st.sampled_from(["README.md", "figures.yaml"]))
 @examples(60)
 def test_a_damaged_template_becomes_a_page_or_nothing(tmp_path: Path, spoil: Callable[[str], str], name: str) -> None:
-    if not (tmp_path / "gemm.jsonl").exists():
-        written(gemm_record(processes=2, blocks=2), tmp_path / "gemm.jsonl")
     put_pages(tmp_path, readme=TEMPLATE)
     page, damaged = tmp_path / "README.md", tmp_path / "docs" / "pages" / name
     page.write_text("old")
     damaged.write_bytes(spoil(damaged.read_text()).encode())
     pages, refusal = attempt(lambda: read_pages(tmp_path))
     if pages is None:
-        assert name in refusal
+        assert "README.md:" in refusal or name in refusal  # a file that figures.yaml misnames fails in its field
         assert page.read_text() == "old"
     else:
         write_pages(pages)
         assert page.read_text().startswith("<!-- made from docs/pages/README.md")
         assert [found for made in read_pages(tmp_path) for found in made.findings()] == []
-    assert {path.name for path in tmp_path.iterdir()} == {"gemm.jsonl", "README.md", "docs"}
+    assert {path.name for path in tmp_path.iterdir()} == {"arms.json", "README.md", "docs"}
 
 
 # Texts from the command line and from other programs

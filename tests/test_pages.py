@@ -71,6 +71,12 @@ def test_every_figure_that_is_declared_stands_on_a_page() -> None:
     assert unused(["ladder", "paired"], ["ladder {{ table('ladder') }} paired"]) == ["paired"]
 
 
+def test_the_citation_is_of_this_version() -> None:
+    version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version
+    assert f"\nversion: {version[1]}\n" in (ROOT / "CITATION.cff").read_text()
+
+
 # Links
 
 

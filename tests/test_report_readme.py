@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 from pathlib import Path
 
 import pytest
-from page_files import FIGURES, put_pages
-from report_records import FLAGS, KERNEL, gemm_record, micro_record, usual, written
+from page_files import ARMS, FIGURES, put_pages
+from report_records import FLAGS, KERNEL, gemm_record, micro_record, written
 
 from stats.errors import BenchError, UserError
 from stats.provenance import PACKAGE_ROOT, todays_hash
@@ -20,20 +21,15 @@ GOLDEN = Path(__file__).parent / "golden"
 VALUE = '{{ pairs["A1", "A3"].cycles_percent | fmt("+.1f") }}'
 
 
-@pytest.fixture
-def golden(tmp_path: Path) -> Path:
-    """The folder of the golden page: its template, its figures and its records."""
-    (tmp_path / "results").mkdir()
-    usual(micro_record, tmp_path / "results" / "micro.jsonl")
-    usual(gemm_record, tmp_path / "results" / "gemm.jsonl")
-    shutil.copy(GOLDEN / "verdicts.json", tmp_path / "results")
-    return put_pages(tmp_path, (GOLDEN / "figures.yaml").read_text(), readme=(GOLDEN / "skeleton.md").read_text())
+@pytest.fixture(scope="module")
+def small_record(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A record, written once."""
+    return written(gemm_record(processes=2, blocks=2), tmp_path_factory.mktemp("record") / "gemm.jsonl")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a small record, whose figures have short names."""
-    written(gemm_record(processes=2, blocks=2), tmp_path / "gemm.jsonl")
+    """An empty folder for templates and their figures."""
     return tmp_path
 
 
@@ -49,22 +45,40 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_template_becomes_the_golden_page(golden: Path) -> None:
-    assert make(golden) == ["docs/ladder.svg", "docs/paired.png", "README.md"]
+def test_template_becomes_the_golden_page_and_a_picture_that_is_not_its_own_differs(folder: Path) -> None:
+    (folder / "results").mkdir()
+    written(micro_record(blocks=4), folder / "results" / "micro.jsonl")
+    written(gemm_record(blocks=4), folder / "results" / "gemm.jsonl")
+    shutil.copy(GOLDEN / "verdicts.json", folder / "results")
+    put_pages(folder, (GOLDEN / "figures.yaml").read_text(), readme=(GOLDEN / "skeleton.md").read_text())
+    made = ["docs/ladder.svg", "docs/paired.png", "README.md"]
+    assert make(folder) == made
     if os.environ.get("WRITE_GOLDEN"):
-        shutil.copy(golden / "README.md", GOLDEN / "filled.md")
-    assert (golden / "README.md").read_text() == (GOLDEN / "filled.md").read_text()
-    before = contents(golden)
-    assert findings(golden) == []
-    assert make(golden) == []
-    assert contents(golden) == before
-    for path in ("README.md", "docs/ladder.svg", "docs/paired.png"):
-        (golden / path).unlink()
-    make(golden)
-    assert contents(golden) == before
+        shutil.copy(folder / "README.md", GOLDEN / "filled.md")
+    assert (folder / "README.md").read_text() == (GOLDEN / "filled.md").read_text()
+    before = contents(folder)
+    (page,) = pages = read_pages(folder)
+    assert page.findings() == []
+    assert write_pages(pages) == []
+    assert contents(folder) == before
+
+    picture = folder / "docs" / "ladder.svg"
+    picture.write_bytes(re.sub(rb"smem-bench \w{8}", b"smem-bench 00000000", picture.read_bytes()))
+    (folder / "docs" / "paired.png").unlink()
+    assert [(found.where, found.differs) for found in page.findings()] == [
+        ('docs/pages/README.md:9: {{ figure("ladder") }}', "docs/ladder.svg shows other figures"),
+        (
+            'docs/pages/README.md:15: {{ figure("paired") }}',
+            "docs/paired.png cannot be read (No such file or directory)",
+        ),
+    ]
+    (folder / "README.md").unlink()
+    assert [path.relative_to(folder).as_posix() for path in write_pages(pages)] == made
+    assert contents(folder) == before  # and bytes do not change from one drawing to the next
 
 
-def test_a_page_under_docs_links_its_figure_from_there(folder: Path) -> None:
+def test_a_page_under_docs_links_its_figure_from_there(folder: Path, small_record: Path) -> None:
+    shutil.copy(small_record, folder / "gemm.jsonl")
     put_pages(folder, readme='{{ figure("run") }}\n', method='{{ figure("run") }}\n')
     assert make(folder) == ["docs/run.svg", "README.md", "docs/method.md"]
     assert "](docs/run.svg)" in (folder / "README.md").read_text()
@@ -113,9 +127,9 @@ def test_two_places_are_two_findings_and_a_changed_record_is_one(folder: Path) -
     page.write_text(page.read_text().replace("| A2L |", "| A2X |").replace("The end", "The END"))
     assert [found.where.split(":")[1] for found in findings(folder)] == ["5", "7"]
     make(folder)
-    (folder / "gemm.jsonl").unlink()
-    written(gemm_record(processes=2, blocks=4), folder / "gemm.jsonl")
-    assert "docs/pages/README.md:5: {{ table('arms') }}" in [found.where for found in findings(folder)]
+    record = folder / "arms.json"
+    record.write_text(record.read_text().replace("5.11", "5.12"))
+    assert [found.where for found in findings(folder)] == ["docs/pages/README.md:5: {{ table('arms') }}"]
 
 
 def test_a_missing_page_and_one_that_is_no_text_differ(folder: Path) -> None:
@@ -129,26 +143,13 @@ def test_a_missing_page_and_one_that_is_no_text_differ(folder: Path) -> None:
     ]
 
 
-def test_a_missing_or_foreign_picture_is_a_difference(golden: Path) -> None:
-    make(golden)
-    picture = golden / "docs" / "ladder.svg"
-    picture.write_bytes(re.sub(rb"smem-bench \w{8}", b"smem-bench 00000000", picture.read_bytes()))
-    (golden / "docs" / "paired.png").unlink()
-    assert [(found.where, found.differs) for found in findings(golden)] == [
-        ('docs/pages/README.md:9: {{ figure("ladder") }}', "docs/ladder.svg shows other figures"),
-        (
-            'docs/pages/README.md:15: {{ figure("paired") }}',
-            "docs/paired.png cannot be read (No such file or directory)",
-        ),
-    ]
-    assert make(golden) == ["docs/ladder.svg", "docs/paired.png"]
-
-
 def test_stale_figures_say_so_on_the_page_and_to_the_check(folder: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
     (root / KERNEL).parent.mkdir(parents=True)
     shutil.copy(PACKAGE_ROOT / KERNEL, root / KERNEL)
     put_pages(folder, readme=f"{{{{ table('arms') }}}}\n\nIt is {VALUE} %.\n")
+    measured = {"source_hash": todays_hash([KERNEL], FLAGS), "sources": [KERNEL], "build_flags": FLAGS}
+    (folder / "arms.json").write_text(json.dumps(ARMS | measured))
     make(folder, root)
     assert findings(folder, root) == []
     page = folder / "README.md"
@@ -186,7 +187,7 @@ def test_stale_figures_say_so_on_the_page_and_to_the_check(folder: Path, tmp_pat
         ("{{ figure('nix') }}", r"figure 'nix': figures\.yaml has the figures run"),
         ("{{ given.nix }}", r"given 'nix': figures\.yaml has the givens peak"),
         ("{{ commands('nix') }}", "commands 'nix': choose from micro-bench, gemm-bench, bench-stats"),
-        ("{{ arms['A9'].cells }}", "row 'arm=A9': is none of 6 rows; there are arm=A1, arm=A2"),
+        ("{{ arms['A9'].cells }}", "row 'arm=A9': is none of 4 rows; there are arm=A1, arm=A2"),
         ("{{ arms['A1'].nix }}", "column 'nix': the columns are arm, cells"),
         ("{{ arms['A1', 'A3'].cells }}", r"\['A1', 'A3'\]: a row is named by arm"),
         ("{{ pairs['A1'].a }}", r"\['A1'\]: a row is named by a, b"),
@@ -206,7 +207,7 @@ def test_stale_figures_say_so_on_the_page_and_to_the_check(folder: Path, tmp_pat
         ("{{ range(9) }}", "'range' is undefined"),
         ("x {{ table('arms') }}", "stands inside a line"),
         ("{{ table('arms') }} x", "stands inside a line"),
-        ("{{ given.peak }} {{ figure('run') }}", "stands inside a line"),
+        ("{{ given.peak }} {{ table('arms') }}", "stands inside a line"),
     ],
 )
 def test_a_bad_template_is_named_with_its_line_and_nothing_is_written(folder: Path, text: str, message: str) -> None:
@@ -247,7 +248,10 @@ def test_a_bad_template_is_named_with_its_line_and_nothing_is_written(folder: Pa
         ),
     ],
 )
-def test_a_bad_entry_is_refused_and_nothing_is_written(folder: Path, figures: str, message: str) -> None:
+def test_a_bad_entry_is_refused_and_nothing_is_written(
+    folder: Path, small_record: Path, figures: str, message: str
+) -> None:
+    shutil.copy(small_record, folder / "gemm.jsonl")
     text = "\n{{ figure('run') }}\n" if figures.startswith("figures") else "\n{{ table('arms') }}\n"
     put_pages(folder, f"{figures}\n", readme=text)
     before = contents(folder)
@@ -258,15 +262,15 @@ def test_a_bad_entry_is_refused_and_nothing_is_written(folder: Path, figures: st
 
 def test_a_row_that_fits_twice_is_refused(folder: Path) -> None:
     put_pages(folder, FIGURES.replace("[a, b]", "b"), readme="{{ pairs['A3'].cycles_percent }}")
-    with pytest.raises(UserError, match="row 'b=A3': fits 2 of 4 rows; name one"):
+    with pytest.raises(UserError, match="row 'b=A3': fits 2 of 2 rows; name one"):
         read_pages(folder)
 
 
 def test_a_record_with_nothing_accepted_is_named_with_the_line(folder: Path) -> None:
     throttled = {(process, block): "HwSlowdown" for process in range(2) for block in range(4)}
-    (folder / "gemm.jsonl").unlink()
     written(gemm_record(processes=2, blocks=4, throttled=throttled), folder / "gemm.jsonl")
-    put_pages(folder, readme="\n{{ table('pairs') }}\n")
+    figures = "tables: {pairs: {record: gemm.jsonl, table: comparisons, by: [a, b]}}\n"
+    put_pages(folder, figures, readme="\n{{ table('pairs') }}\n")
     with pytest.raises(
         BenchError, match=r"README\.md:2: .*gemm\.jsonl: 0 accepted of 8 whole blocks \(HwSlowdown: 8\)"
     ):
