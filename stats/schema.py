@@ -226,8 +226,6 @@ class Header(_Model):
             return self  # not yet known: the first process tells them
         if len(set(names)) < len(names):
             raise ValueError(f"arms: {next(name for name in names if names.count(name) > 1)!r} is declared twice")
-        if self.twin == self.reference:
-            raise ValueError(f"twin: {self.twin!r} is the reference itself")
         for what, used in (
             ("reference", [self.reference]),
             ("twin", [self.twin] if self.twin is not None else []),
