@@ -112,8 +112,11 @@ def read_tools_record(path: Path) -> dict[str, Any]:
             if (one.tool, one.measure) not in known:
                 raise UserError(f"{path}: no tool {one.tool!r} with a measure {one.measure!r} is known")
         record["rows"] = summarise(comparisons, design.effects_percent, record["missing"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path}: a record of {TOOLS_RECORD} that lacks or garbles a part ({error})") from None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        wanted = "config, comparisons or missing"
+        raise UserError(
+            f"{path}: a record of {TOOLS_RECORD} that lacks or garbles its {wanted}; record again"
+        ) from None
     return record
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -184,5 +184,6 @@ def design_from(config: Mapping[str, Any]) -> Design:
     try:
         lists = {"effects_percent": tuple(map(float, config["effects_percent"])), "shape": tuple(config["shape"])}
         return Design(**{**config, **lists})
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"config: not the design of a comparison of tools ({error})") from None
+    except (KeyError, TypeError, ValueError):
+        names = ", ".join(field.name for field in fields(Design))
+        raise UserError(f"config: not the design of a comparison of tools, which has {names}") from None

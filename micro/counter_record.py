@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from micro.counter_config import Group
 from stats.errors import UserError, unreadable
+from stats.plain_words import fault
 from stats.records import Device
 
 __all__ = [
@@ -151,4 +152,4 @@ def read_counters(path: Path) -> CountersRecord:
         return CountersRecord.model_validate({key: data[key] for key in data if key not in DERIVED})
     except ValidationError as error:
         first = error.errors()[0]
-        raise UserError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise UserError(f"{path}: {'.'.join(map(str, first['loc']))}: {fault(first)}") from None

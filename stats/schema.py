@@ -48,6 +48,14 @@ MarginPercent = Annotated[float, Field(gt=0, lt=100)]
 _SIZES = ("m", "n", "k", "blocks_per_sm", "warps", "ksteps_per_warp")  # of a workload: figures are divided by them
 
 
+_COUNTS = frozenset(  # facts of an arm that tables and predictions compute with
+    {"registers", "spill_bytes", "shared_bytes", "resident_blocks", "load_instructions", "bytes", "instructions"}
+    | {"mmas", "port_cycles", "port_bytes", "bytes_per_instruction", "warps", "in_flight"}
+)
+_COUNTS_OR_NULL = frozenset({"wavefronts", "least_wavefronts", "copies", "added"})
+_TEXTS = frozenset({"kind", "instruction", "pattern"})
+
+
 def compared_arms(comparisons: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """The declared family; raises ValueError for an arm that is compared with itself."""
     for a, b in comparisons:
@@ -158,6 +166,19 @@ class ArmInfo(_Model):
     name: str
     static: dict[str, Any] = Field(default_factory=dict)
 
+    @field_validator("static")
+    @classmethod
+    def _of_their_kinds(cls, static: dict[str, Any]) -> dict[str, Any]:
+        for name, value in static.items():
+            count = type(value) is int and 0 <= value <= LARGEST_COUNT
+            if name in _TEXTS and not isinstance(value, str):
+                raise ValueError(f"{name} is {str(value)[:40]}, not text")
+            if (name in _COUNTS or (name in _COUNTS_OR_NULL and value is not None)) and not count:
+                raise ValueError(f"{name} is {str(value)[:40]}, not an integer from 0 to {LARGEST_COUNT}")
+            if name == "predicted_cycles" and not (type(value) in (int, float) and 0 < value <= LARGEST_COUNT):
+                raise ValueError(f"{name} is {str(value)[:40]}, not a number above 0")
+        return static
+
 
 class Header(_Model):
     """Everything that was fixed before the first cell."""
@@ -205,8 +226,6 @@ class Header(_Model):
             return self  # not yet known: the first process tells them
         if len(set(names)) < len(names):
             raise ValueError(f"arms: {next(name for name in names if names.count(name) > 1)!r} is declared twice")
-        if self.twin == self.reference:
-            raise ValueError(f"twin: {self.twin!r} is the reference itself")
         for what, used in (
             ("reference", [self.reference]),
             ("twin", [self.twin] if self.twin is not None else []),

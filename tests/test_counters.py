@@ -215,7 +215,7 @@ def test_a_file_that_is_no_counter_record_is_refused_by_name(tmp_path: Path) -> 
         with pytest.raises(UserError, match=says):
             read_counters(path)
     path.write_text(json.dumps({"kind": "counters", "schema_version": 1}), encoding="utf-8")
-    with pytest.raises(UserError, match="Field required"):
+    with pytest.raises(UserError, match="missing; it has no default"):
         read_counters(path)
 
 
