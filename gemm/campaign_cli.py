@@ -37,7 +37,7 @@ _Processes: TypeAlias = Annotated[int, typer.Option("--processes", help="Fresh p
 _Blocks: TypeAlias = Annotated[int, typer.Option("--blocks", help="Blocks per process; even.")]
 _Seed: TypeAlias = Annotated[int, typer.Option("--seed", help="Of the first run.")]
 _Out: TypeAlias = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE.jsonl", help="Write the raw cells here, one file a run.")
+    Path | None, options.out_file("--out", "FILE.jsonl", "Write the raw cells here, one file a run.")
 ]
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from micro.cli_static import arch_numbers
 from stats import options
-from stats.errors import UserError, choice, need_out
+from stats.errors import UserError, need_out
 
 if TYPE_CHECKING:
     from gemm.explain.evidence import Evidence
@@ -45,13 +46,16 @@ def _evidence(records: list[Path]) -> Evidence:
 
 
 def _archs(text: str | None, evidence: Evidence) -> list[int]:
-    from gemm.explain.machine import MACHINES
+    """The architectures asked for; without any, that of the records, and without records all on file."""
+    from gemm.explain.machine import MACHINES, machine
 
     if text is None:
-        return [evidence.arch] if evidence.arch in MACHINES else sorted(MACHINES)
-    known = [str(arch) for arch in sorted(MACHINES)]
-    named = [choice("--arch", part.strip().removeprefix("sm_"), known) for part in text.split(",")]
-    return [int(arch) for arch in dict.fromkeys(named)]
+        return [machine(evidence.arch).arch] if evidence.arch is not None else sorted(MACHINES)
+    archs = dict.fromkeys(arch_numbers(text))
+    try:
+        return [machine(arch).arch for arch in archs]
+    except UserError as error:
+        raise UserError(f"--arch: {error}") from None
 
 
 def _basis(arch: int, evidence: Evidence) -> str:
@@ -142,15 +146,15 @@ def explain(
 def claims(
     record: list[Path] = _RECORD,
     fmt: options.Format = "table",
-    out: Path = typer.Option(None, "--out", metavar="FILE.json", help="Also write the verdicts here, as data."),
+    out: Annotated[
+        Path | None, options.out_file("--out", "FILE.json", "Also write the verdicts here, as data.")
+    ] = None,
 ) -> None:
     """A verdict per claim under test, from records, machine code and addresses; no GPU needed."""
     from gemm.explain.claims import COLUMNS, claim_rows, claims_json, claims_on_terminal, judge
-    from stats.report.files import need_place, refuse_records
+    from stats.report.files import refuse_records
     from stats.tables import render
 
-    if out is not None:
-        need_place("--out", out)
     evidence = _evidence(record)
     if out is not None:
         read = [

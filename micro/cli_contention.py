@@ -51,7 +51,7 @@ def contention(
     from stats.config import load_config
 
     chosen = load_config(config, ContentionConfig)
-    if not device_is_here(TOOL, device, {"--out": out}):
+    if not device_is_here(ctx, TOOL, device, "fmt"):
         sys.stdout.write(predicted_text(fmt))
         return
     sys.stdout.write(measured_text(run_contention(chosen, device_index=device, out=out, resume=resume), fmt))

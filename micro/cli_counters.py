@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -111,8 +111,10 @@ def add_counters(app: typer.Typer, name: str, tool_of: ToolOf, current_hash: Cal
         metric_set: str = typer.Option(
             "chosen", "--set", metavar="|".join(SETS), help="full: everything that ncu collects, for its GUI."
         ),
-        keep: Path = typer.Option(None, "--keep", metavar="DIR", help="Keep the .ncu-rep, ncu's log and the raw CSV."),
-        out: Path = typer.Option(None, "--out", metavar="FILE.json", help="Write the record here."),
+        keep: Annotated[
+            Path | None, options.out_folder("--keep", "DIR", "Keep the .ncu-rep, ncu's log and the raw CSV.")
+        ] = None,
+        out: Annotated[Path | None, options.out_file("--out", "FILE.json", "Write the record here.")] = None,
         from_file: Path = typer.Option(None, "--from", metavar="FILE.json", help="Show a recorded run; needs no GPU."),
         by_hand: bool = typer.Option(False, "--by-hand", help="Print the ncu line for a person, and do nothing."),
         ncu: str = typer.Option(None, "--ncu", metavar="PATH", help="The ncu to use."),

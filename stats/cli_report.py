@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -144,7 +144,7 @@ def _tables(found: Sequence[tuple[Source, Table]], fmt: Any) -> str:
 def plot(
     records: list[Path] = RECORDS,
     figure: str = typer.Option("all", "--figure", help="Which figure, or all that the record can show."),
-    out: Path = typer.Option(Path("figures"), "--out", metavar="FOLDER", help="Where the files go."),
+    out: Annotated[Path, options.out_folder("--out", "FOLDER", "Where the files go.")] = Path("figures"),
     fmt: str = typer.Option("png,svg", "--format", metavar="png|svg|png,svg", help="Kinds of file."),
 ) -> None:
     """Draw the figures of each record as RECORD-FIGURE.png and .svg."""
@@ -236,7 +236,7 @@ def show(
 def export(
     records: list[Path] = RECORDS,
     form: str = typer.Option("csv", "--form", metavar="csv|pandas", help='pandas: read_json(path, orient="table").'),
-    out: Path = typer.Option(None, "--out", metavar="FILE", help="Instead of stdout."),
+    out: Annotated[Path | None, options.out_file("--out", "FILE", "Instead of stdout.")] = None,
 ) -> None:
     """Write the cells of records, one typed row each."""
     from stats.report.export import EXPORT_FORMS, exported
@@ -248,8 +248,8 @@ def export(
 
 
 def report(
+    html: Annotated[Path, options.out_file("--html", "OUT.html", "The file to write.")],
     records: list[Path] = RECORDS,
-    html: Path = typer.Option(..., "--html", metavar="OUT.html", help="The file to write."),
     title: str = typer.Option("smem-bench report", "--title", help="Heading of the page."),
 ) -> None:
     """Write one self-contained HTML page with the tables and figures of the records."""

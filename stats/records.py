@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from stats.errors import UserError
+from stats.errors import UserError, need_no_folder
 from stats.reader import newest_first, read_record
 from stats.schema import (
     SCHEMA_VERSION,
@@ -52,14 +52,9 @@ __all__ = [
 ]
 
 
-def _refuse_folder(path: Path) -> None:
-    if path.is_dir():
-        raise UserError(f"--out {str(path)!r}: is a folder or no name at all; give the name of a file")
-
-
 def check_writable(path: Path, needed_bytes: int = 0) -> None:
     """Raise UserError now, before GPU time is spent, if ``path`` exists or a file of this size cannot be made there."""
-    _refuse_folder(path)
+    need_no_folder(path, "--out")
     if path.exists() or path.is_symlink():
         raise UserError(f"{path}: exists already; choose another --out, or continue it with --resume")
     probe = path.with_name(f".{path.name}.{os.getpid()}")
@@ -108,7 +103,7 @@ class RecordWriter:
             raise
 
     def _open(self, path: Path, flags: int) -> None:
-        _refuse_folder(path)
+        need_no_folder(path, "--out")
         try:
             self._fd = os.open(path, flags | os.O_CLOEXEC, 0o666)
         except FileExistsError:
