@@ -81,12 +81,13 @@ class _Asked:
         return found
 
 
-def _report(columns: list[Any], rows: list[dict[str, Any]], fmt: Format) -> None:
+def _report(columns: list[Any], rows: list[dict[str, Any]], fmt: Format, records: list[Record]) -> None:
+    from stats.report.freshness import marked, of_record
     from stats.tables import render
 
     if not rows:
         raise BenchError("no pair of this campaign can be judged: too few processes")
-    sys.stdout.write(render(columns, rows, fmt))
+    sys.stdout.write(marked(render(columns, rows, fmt), fmt, map(of_record, records)))
     outside = [row for row in rows if row["inside"] != "yes"]
     if outside:
         raise BenchError(f"{len(outside)} of {len(rows)} rows lie outside their 99.9 % band")
@@ -121,7 +122,8 @@ def aa(
     if record:
         options.refuse_beside(ctx, "--record", "measures nothing", "fmt")
     asked = _Asked(record, runs, processes, blocks, seed, device, clocks, out)
-    _report(AA_COLUMNS, aa_rows(judge(asked.records([0.0] * pairs))), fmt)
+    found = asked.records([0.0] * pairs)
+    _report(AA_COLUMNS, aa_rows(judge(found)), fmt, found)
 
 
 def inject(
@@ -147,4 +149,5 @@ def inject(
         options.refuse_beside(ctx, "--record", "measures nothing", "fmt")
     asked = _Asked(record, runs, processes, blocks, seed, device, clocks, out)
     every_pair = [size for size in _sizes(effects) for _ in range(pairs)]
-    _report(INJECT_COLUMNS, inject_rows(judge(asked.records(every_pair))), fmt)
+    found = asked.records(every_pair)
+    _report(INJECT_COLUMNS, inject_rows(judge(found)), fmt, found)

@@ -45,6 +45,13 @@ def _evidence(records: list[Path]) -> Evidence:
     return found
 
 
+def _marked(text: str, fmt: Any, evidence: Evidence) -> str:
+    from stats.report.freshness import marked, of_document, of_record
+
+    read = [*map(of_record, evidence.records()), *(of_document(path.stem, data) for path, data in evidence.counters)]
+    return marked(text, fmt, read)
+
+
 def _archs(text: str | None, evidence: Evidence) -> list[int]:
     """The architectures asked for; without any, that of the records, and without records all on file."""
     from gemm.explain.machine import MACHINES, machine
@@ -126,6 +133,7 @@ def explain(
         if not any(rows for parts in found.values() for _, rows in parts.values()):
             raise UserError(f"nothing to explain from records alone; {missing}")
         print(f"gemm-bench explain: {missing}", file=sys.stderr)
+    sys.stdout.write(_marked("", fmt, evidence))
     if fmt == "json":
         data = {f"sm_{one}": {name: rows for name, (_, rows) in parts.items()} for one, parts in found.items()}
         head = {"device": evidence.device, **({"missing": missing} if missing else {})}
@@ -170,11 +178,12 @@ def claims(
         except OSError as error:
             raise UserError(f"--out {out}: cannot be written ({error.strerror})") from None
     if fmt == "json":
-        sys.stdout.write(claims_json(results, evidence))
+        text = claims_json(results, evidence)
     elif fmt == "table":
-        sys.stdout.write(claims_on_terminal(results))
+        text = claims_on_terminal(results)
     else:
-        sys.stdout.write(render(COLUMNS, claim_rows(results), fmt))
+        text = render(COLUMNS, claim_rows(results), fmt)
+    sys.stdout.write(_marked(text, fmt, evidence))
 
 
 @_app.command()
@@ -184,7 +193,8 @@ def fit(record: list[Path] = _RECORD, fmt: options.Format = "table") -> None:
     from stats.tables import render
 
     evidence = _evidence(record)
-    sys.stdout.write(render(COLUMNS, fit_rows(evidence, _archs(None, evidence)[0]), fmt))
+    text = render(COLUMNS, fit_rows(evidence, _archs(None, evidence)[0]), fmt)
+    sys.stdout.write(_marked(text, fmt, evidence))
 
 
 @_app.command()
@@ -195,7 +205,7 @@ def kernels(record: list[Path] = _RECORD, fmt: options.Format = "table") -> None
 
     evidence = _evidence(record)
     rows = reach_rows(evidence, _archs(None, evidence)[0])
-    sys.stdout.write(render(COLUMNS, rows, fmt, extra={"device": evidence.device}))
+    sys.stdout.write(_marked(render(COLUMNS, rows, fmt, extra={"device": evidence.device}), fmt, evidence))
 
 
 @_app.command()

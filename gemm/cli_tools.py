@@ -35,10 +35,12 @@ def tools(
     """Compare benchmarking tools: whose A/A error, and whose error on a known effect, is how large?"""
     from gemm.tool_comparison import read_tools_record, record_text, run_tools, tools_text
     from gemm.tool_design import Design
+    from stats.report.freshness import marked, of_document
 
     if record is not None:
         options.refuse_beside(ctx, "--record", "measures nothing", "fmt")
-        sys.stdout.write(tools_text(read_tools_record(record), fmt))
+        found = read_tools_record(record)
+        sys.stdout.write(marked(tools_text(found, fmt), fmt, [of_document(record.stem, found)]))
         return
     try:
         sizes = tuple(float(part) for part in effects.split(","))

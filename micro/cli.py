@@ -95,13 +95,14 @@ def _with_heading(lines: list[str], fmt: str, body: str, after: list[str]) -> st
 def _measured(record: Any, fmt: Any) -> str:
     from micro.results import COLUMNS, DATA_COLUMNS, UNITS_LINES, heading_lines, measured_rows
     from stats.prepare import require_accepted
+    from stats.report.freshness import marked, of_record
     from stats.tables import render
 
     require_accepted(record)
     lines = heading_lines(record)
     columns = COLUMNS if fmt in ("table", "md") else DATA_COLUMNS
     body = render(columns, measured_rows(record), fmt, extra={"measured": True, "heading": lines})
-    return _with_heading(lines, fmt, body, UNITS_LINES)
+    return marked(_with_heading(lines, fmt, body, UNITS_LINES), fmt, [of_record(record)])
 
 
 def _predicted(config: Any, fmt: Any) -> str:

@@ -75,6 +75,7 @@ def measured_text(record: Record, fmt: Any) -> str:
     from micro.contention_results import COLUMNS, DATA_COLUMNS, UNITS_LINES, contention_rows, costs_beside_mma
     from micro.results import heading_lines
     from stats.prepare import require_accepted
+    from stats.report.freshness import marked, of_record
 
     require_tool(record, TOOL)
     require_accepted(record)
@@ -90,10 +91,10 @@ def measured_text(record: Record, fmt: Any) -> str:
     columns = COLUMNS if fmt in ("table", "md") else DATA_COLUMNS
     body = render(columns, contention_rows(record), fmt, extra=extra)
     if fmt in ("csv", "json"):
-        return body
+        return marked(body, fmt, [of_record(record)])
     below = [*UNITS_LINES, *skipped]
     parts = ["\n".join(lines), body, "\n".join(map(wrapped, below) if fmt == "table" else below)]
-    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+    return marked("\n\n".join(part.rstrip("\n") for part in parts) + "\n", fmt, [of_record(record)])
 
 
 def predicted_text(fmt: Any) -> str:

@@ -1,7 +1,7 @@
 """``micro-bench counters``: what the hardware counted, beside what was predicted.
 
-The command is made here once for both benchmarks: ``add_counters`` takes what differs, the tool that is counted and
-the hash of its kernels. The trap: both are asked for late, since ``--help`` must import neither torch nor kernels.
+The command is made here once for both benchmarks: ``add_counters`` takes what differs, the tool that is counted. The
+trap: it is asked for late, since ``--help`` must import neither torch nor kernels.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import typer
 from micro.variants import VARIANTS
 from stats import options
 from stats.errors import UserError, choice, run_app
+from stats.tables import Format
 
 if TYPE_CHECKING:
     from micro.counter_config import CountersConfig
@@ -53,14 +54,6 @@ def micro_tool(config: CountersConfig, variants: str | None, swizzle: str, devic
     )
 
 
-def current_micro_hash() -> str:
-    """Hash of the micro kernels' sources as they are now."""
-    from micro.build import kernel_hash
-    from micro.library import SOURCE
-
-    return kernel_hash([SOURCE])
-
-
 def count(
     tool: CounterTool,
     config: CountersConfig,
@@ -95,11 +88,10 @@ def count(
     return render_counters(record, fmt)  # type: ignore[arg-type]
 
 
-def add_counters(app: typer.Typer, name: str, tool_of: ToolOf, current_hash: Callable[[], str]) -> None:
+def add_counters(app: typer.Typer, name: str, tool_of: ToolOf) -> None:
     """Add the command to ``app``.
 
-    ``name`` is the tool's; ``tool_of`` makes it from config, variants, swizzle (on, off or both) and device;
-    ``current_hash`` is that of its kernels as they are now.
+    ``name`` is the tool's; ``tool_of`` makes it from config, variants, swizzle (on, off or both) and device.
     """
 
     @app.command()
@@ -124,7 +116,7 @@ def add_counters(app: typer.Typer, name: str, tool_of: ToolOf, current_hash: Cal
         """Count instructions, wavefronts, conflicts and stalls with Nsight Compute, beside what was predicted."""
         if from_file is not None:
             options.refuse_beside(ctx, "--from", "counts nothing", "fmt")
-            sys.stdout.write(show(from_file, fmt, name, current_hash))
+            sys.stdout.write(show(from_file, fmt, name))
             return
         choice("--swizzle", swizzle, ("on", "off", "both"))
         full = choice("--set", metric_set, SETS) == "full"
@@ -143,21 +135,22 @@ def add_counters(app: typer.Typer, name: str, tool_of: ToolOf, current_hash: Cal
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``micro-bench``."""
-    add_counters(app, "micro-bench", micro_tool, current_micro_hash)
+    add_counters(app, "micro-bench", micro_tool)
 
 
-def show(path: Path, fmt: str, tool: str, current_hash: Callable[[], str]) -> str:
+def show(path: Path, fmt: Format, tool: str) -> str:
     """A recorded run as a report, marked stale when the kernels have changed since.
 
-    Raises UserError for what is no record of ``tool``'s counters: the hash of other kernels says nothing of it.
+    Raises UserError for what is no record of ``tool``'s counters.
     """
     from micro.counter_record import read_counters
     from micro.counter_table import render_counters
+    from stats.report.freshness import marked, of_document
 
     record = read_counters(path)
     if record.tool != tool:
         raise UserError(f"{path}: a record of {record.tool} counters; use {record.tool} counters --from {path}")
-    return render_counters(record, fmt, stale=record.source_hash != current_hash())  # type: ignore[arg-type]
+    return marked(render_counters(record, fmt), fmt, [of_document(path.stem, record.model_dump())])
 
 
 def hand_line(tool: CounterTool, config: CountersConfig) -> str:

@@ -106,6 +106,7 @@ def measured_text(record: Record, fmt: Any) -> str:
     from micro.cli_measured import require_tool
     from micro.instruction_results import COLUMNS, FIT_COLUMNS, UNITS_LINE, fit_rows, fits_of, points_of, table_rows
     from micro.results import heading_lines
+    from stats.report.freshness import marked, of_record
 
     where = record.path or record.name
     require_tool(record, TOOL)
@@ -128,7 +129,7 @@ def measured_text(record: Record, fmt: Any) -> str:
     }
     main = render(COLUMNS, table_rows(points), fmt, extra=extra)
     if fmt in ("csv", "json"):
-        return main
+        return marked(main, fmt, [of_record(record)])
     told = wrapped if fmt == "table" else str
     parts = [
         "\n".join(lines),
@@ -149,7 +150,7 @@ def measured_text(record: Record, fmt: Any) -> str:
     ]
     if warnings or skipped:
         parts.append("\n".join(told(line) for line in [*warnings, *skipped]))
-    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+    return marked("\n\n".join(part.rstrip("\n") for part in parts) + "\n", fmt, [of_record(record)])
 
 
 def gpu_time_line(record: Record) -> str:

@@ -70,6 +70,7 @@ def compare(
         raise UserError(f"RECORD: {len(records)} were given; compare takes one record, or an old and a new one")
     from stats.compare_text import exit_status, render_analysis
     from stats.records import read_record
+    from stats.report.freshness import marked, of_record
 
     read = [read_record(path) for path in records]
     if len(read) == 1:
@@ -87,7 +88,8 @@ def compare(
             *read, a=a, b=b, metric=which, margin_percent=margin_percent, alpha=alpha, same_source=same_source
         )
     status = exit_status(result, [kind.strip() for kind in fail_on.split(",")])
-    sys.stdout.write(render_analysis(result, fmt, status))
+    new = read[-1]  # an old run is of older sources by its nature
+    sys.stdout.write(marked(render_analysis(result, fmt, status), fmt, [of_record(new)]))
     sys.stdout.flush()
     raise typer.Exit(status[0])
 
@@ -116,9 +118,11 @@ def plan(
     from stats.plan import plan as make_plan
     from stats.plan_text import render_plan
     from stats.records import read_record
+    from stats.report.freshness import marked, of_record
 
+    pilot = read_record(record)
     found = make_plan(
-        read_record(record),
+        pilot,
         half_width_percent=wanted,
         effect_percent=size,
         power=power,
@@ -127,7 +131,7 @@ def plan(
         metric=which,
         alpha=alpha,
     )
-    sys.stdout.write(render_plan(found, fmt))
+    sys.stdout.write(marked(render_plan(found, fmt), fmt, [of_record(pilot)]))
     sys.stdout.flush()
     raise typer.Exit(0 if found.options else 2)
 
@@ -143,10 +147,12 @@ def repeats(
     """Say how far recorded runs of one pair lie from each other."""
     from stats.reader import read_record
     from stats.repeats import COLUMNS, repeat_rows
+    from stats.report.freshness import marked, of_record
     from stats.tables import render
 
-    rows = repeat_rows([read_record(path) for path in records], a, b)
-    sys.stdout.write(render(COLUMNS, rows, fmt))
+    read = [read_record(path) for path in records]
+    text = render(COLUMNS, repeat_rows(read, a, b), fmt)
+    sys.stdout.write(marked(text, fmt, map(of_record, read)))
 
 
 def register(app: typer.Typer) -> None:

@@ -116,6 +116,7 @@ def _listed(source: Source) -> str:
 
 def _tables(found: Sequence[tuple[Source, Table]], fmt: Any) -> str:
     """Several tables as text: one after the other for readers, as rows of one table with their record for programs."""
+    from stats.report.freshness import marked
     from stats.tables import Column, render, wrapped
 
     if fmt in ("table", "md"):
@@ -138,7 +139,8 @@ def _tables(found: Sequence[tuple[Source, Table]], fmt: Any) -> str:
         columns = {key: columns.get(key, Column(key, key)) for key in keys if key not in ("record", "device")}
     extra = {"captions": [source.caption for source, _ in found], "notes": [made.note for _, made in found]}
     extra["stale"] = [source.freshness.line or "" for source, _ in found]
-    return render([*origin, *columns.values()], rows, fmt, extra=extra)
+    text = render([*origin, *columns.values()], rows, fmt, extra=extra)
+    return marked(text, fmt, [(source.shown_as, source.freshness) for source, _ in found])
 
 
 def plot(
@@ -241,10 +243,13 @@ def export(
     """Write the cells of records, one typed row each."""
     from stats.report.export import EXPORT_FORMS, exported
     from stats.report.files import refuse_records
+    from stats.report.freshness import marked
 
     if out is not None:
         refuse_records("--out", out, records)
-    _deliver(exported(_sources(records), choice("--form", form, EXPORT_FORMS)), out)
+    sources = _sources(records)
+    text = exported(sources, choice("--form", form, EXPORT_FORMS))
+    _deliver(marked(text, "csv", [(source.shown_as, source.freshness) for source in sources]), out)
 
 
 def report(

@@ -140,7 +140,7 @@ def load_config(path_or_name: str | Path, model: type[_Model]) -> _Model:
     node, plain = parse_yaml(path, data)
     named = plain.pop("tool", None)
     if named is not None and named not in list(CONFIG_KINDS):
-        raise UserError(f"{path}: tool: {named!r}: choose from {', '.join(CONFIG_KINDS)}")
+        raise UserError(f"{path}: tool: choose from {', '.join(CONFIG_KINDS)}")
     others = [named] if named is not None and named != _command_of(model) else []
     try:
         if not others:
