@@ -56,9 +56,9 @@ class _Asked:
 
     def records(self, effects: list[float]) -> list[Record]:
         """Read the records, or run a campaign with a pair of arms for each of ``effects`` (per cent)."""
-        from stats.records import read_record
+        from stats.records import read_once_each
 
-        return [read_record(path) for path in self.recorded] if self.recorded else self._run(effects)
+        return read_once_each(self.recorded) if self.recorded else self._run(effects)
 
     def _run(self, effects: list[float]) -> list[Record]:
         from gemm.campaigns import Campaign, run_campaign

@@ -125,6 +125,8 @@ def explain(
 
     evidence = _evidence(record)
     archs = _archs(arch, evidence)
+    if record and evidence.arch not in archs:
+        print(f"gemm-bench explain: --record: no effect, since it is of sm_{evidence.arch}", file=sys.stderr)
     trouble = without_machine_code()
     missing = f"no ceilings, predictions or simulated parts: {trouble}" if trouble else None
     with announced_steps(len(_TITLES) * len(archs)) as step:

@@ -118,6 +118,8 @@ def add_counters(app: typer.Typer, name: str, tool_of: ToolOf) -> None:
             options.refuse_beside(ctx, "--from", "counts nothing", "fmt")
             sys.stdout.write(show(from_file, fmt, name))
             return
+        if by_hand:
+            options.refuse_beside(ctx, "--by-hand", "only prints a line", "variants", "swizzle", "config", "device")
         choice("--swizzle", swizzle, ("on", "off", "both"))
         full = choice("--set", metric_set, SETS) == "full"
         if full and keep is None:

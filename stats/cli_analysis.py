@@ -69,18 +69,18 @@ def compare(
     if len(records) > 2:
         raise UserError(f"RECORD: {len(records)} were given; compare takes one record, or an old and a new one")
     from stats.compare_text import exit_status, render_analysis
-    from stats.records import read_record
+    from stats.records import read_once_each
     from stats.report.freshness import marked, of_record
 
-    read = [read_record(path) for path in records]
+    read = read_once_each(records)
+    if same_source and len(read) == 1:
+        raise UserError("--same-source: compares the sources of two records; give an old and a new one")
     if len(read) == 1:
         from stats.compare import analyse
 
         result = analyse(read[0], a=a, b=b, metric=which, margin_percent=margin_percent, alpha=alpha)
         if result.unlike_launches:
             raise UserError(result.unlike_launches)
-    elif records[0].read_bytes() == records[1].read_bytes():
-        raise UserError(f"{records[0]} and {records[1]}: are the same run; give two runs, or one of them alone")
     else:
         from stats.two_runs import compare_runs
 
@@ -95,6 +95,7 @@ def compare(
 
 
 def plan(
+    ctx: typer.Context,
     record: Path = typer.Argument(..., metavar="RECORD", help="A pilot: a record of two or more processes."),
     half_width: str = typer.Option(None, "--half-width", metavar="0.1%", help="Wanted half-width of the interval."),
     effect: str = typer.Option(None, "--effect", metavar="0.5%", help="Effect to be found with --power."),
@@ -115,6 +116,8 @@ def plan(
     _fraction("--alpha", alpha, 0.0001, 0.2)
     if (wanted is None) == (size is None):
         raise UserError("plan: give either --half-width or --effect, one of the two")
+    if wanted is not None:
+        options.refuse_beside(ctx, "--half-width", "asks for no power", *(set(options.typed(ctx)) - {"power"}))
     from stats.plan import plan as make_plan
     from stats.plan_text import render_plan
     from stats.records import read_record
@@ -145,12 +148,12 @@ def repeats(
     fmt: options.Format = "table",
 ) -> None:
     """Say how far recorded runs of one pair lie from each other."""
-    from stats.reader import read_record
+    from stats.records import read_once_each
     from stats.repeats import COLUMNS, repeat_rows
     from stats.report.freshness import marked, of_record
     from stats.tables import render
 
-    read = [read_record(path) for path in records]
+    read = read_once_each(records)
     text = render(COLUMNS, repeat_rows(read, a, b), fmt)
     sys.stdout.write(marked(text, fmt, map(of_record, read)))
 

@@ -70,6 +70,7 @@ def _deliver(text: str, out: Path | None) -> None:
 
 
 def table(
+    ctx: typer.Context,
     records: list[Path] = RECORDS,
     query: str = typer.Option(None, "--query", help="Which table; default: that of the record's tool."),
     columns: str = typer.Option(
@@ -84,6 +85,8 @@ def table(
     from stats.report.json_tables import columns_of
     from stats.report.queries import build_table, main_table
 
+    if list_queries:
+        options.refuse_beside(ctx, "--list", "names the tables alone", "records")
     sources = _sources(records)
     if list_queries:
         sys.stdout.write("".join(_listed(source) for source in sources))

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ __all__ = [
     "SkipRow",
     "check_writable",
     "newest_first",
+    "read_once_each",
     "read_record",
 ]
 
@@ -160,3 +162,15 @@ class RecordWriter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def read_once_each(paths: Sequence[Path]) -> list[Record]:
+    """The records, in their order. Raises UserError for a run that is there twice: it would count as two."""
+    seen: dict[bytes, Path] = {}
+    found = []
+    for path in paths:
+        found.append(read_record(path))
+        first = seen.setdefault(hashlib.sha256(path.read_bytes()).digest(), path)
+        if len(seen) < len(found):
+            raise UserError(f"{first} and {path}: are the same run; give each run once")
+    return found

@@ -103,6 +103,4 @@ def test_the_same_run_twice_is_one_line(
     assert _run(monkeypatch, "compare", saved, copy) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.splitlines() == [
-        f"bench-stats: {saved} and {copy}: are the same run; give two runs, or one of them alone"
-    ]
+    assert said.err.splitlines() == [f"bench-stats: {saved} and {copy}: are the same run; give each run once"]

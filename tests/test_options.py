@@ -149,6 +149,30 @@ def test_gemm_bench_names_them_too(shell: Shell, monkeypatch: pytest.MonkeyPatch
     assert options == {*values, *obeyed[::2], "--config", "--format", "--version", "--device", "--out", "--resume"}
 
 
+def test_what_changes_nothing_beside_another_option_is_refused(shell: Shell) -> None:
+    records = [written(gemm_record(processes=3, blocks=2, seed=seed), Path(f"r{seed}.jsonl")) for seed in (1, 2)]
+    copy = Path("copy.jsonl")
+    copy.write_bytes(records[0].read_bytes())
+    twice = "r1.jsonl and copy.jsonl: are the same run; give each run once"
+    for line, why in {
+        ("bench-stats compare", *records[:1], "--same-source"): "--same-source: compares the sources of two records",
+        ("bench-stats compare", records[0], copy): twice,
+        ("bench-stats repeats", *records, copy, "--a", "A1", "--b", "A3"): twice,
+        ("gemm-bench aa", "--record", records[0], "--record", copy): twice,
+        ("gemm-bench inject", "--record", records[0], "--record", copy): twice,
+        ("bench-stats plan", records[0], "--half-width", "1", "--power", "0.9"): "--power: --half-width asks for no",
+        ("bench-stats table", records[0], "--list", "--format", "csv"): "--format: --list names the tables alone",
+        ("bench-stats table", records[0], "--list", "--query", "aa"): "--query: --list names the tables alone",
+        ("micro-bench counters", "--by-hand", "--out", "x.json"): "--out: --by-hand only prints a line",
+        ("gemm-bench counters", "--by-hand", "--format", "json"): "--format: --by-hand only prints a line",
+    }.items():
+        code, out, err = shell(line[0], *line[1:])
+        assert (code, out, err.count("\n")) == (2, "", 1), line
+        assert why in err
+    assert shell("bench-stats plan", records[0], "--half-width", "1", "--alpha", "0.1", "--format", "csv")[0] == 0
+    assert shell("gemm-bench counters", "--by-hand", "--variants", "A3", "--device", "1")[0] == 0
+
+
 # A value is quoted once, as it was typed, and never as Python writes a list.
 ONCE = {
     ("gemm-bench", "--shape", "4096"): "--shape '4096': write it as MxNxK, for example 4096x4096x4096",
