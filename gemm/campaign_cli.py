@@ -37,7 +37,7 @@ _Processes: TypeAlias = Annotated[int, typer.Option("--processes", help="Fresh p
 _Blocks: TypeAlias = Annotated[int, typer.Option("--blocks", help="Blocks per process; even.")]
 _Seed: TypeAlias = Annotated[int, typer.Option("--seed", help="Of the first run.")]
 _Out: TypeAlias = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE.jsonl", help="Write the raw cells here, one file a run.")
+    Path | None, options.out_file("--out", "FILE.jsonl", "Write the raw cells here, one file a run.")
 ]
 
 
@@ -56,9 +56,9 @@ class _Asked:
 
     def records(self, effects: list[float]) -> list[Record]:
         """Read the records, or run a campaign with a pair of arms for each of ``effects`` (per cent)."""
-        from stats.records import read_record
+        from stats.records import read_once_each
 
-        return [read_record(path) for path in self.recorded] if self.recorded else self._run(effects)
+        return read_once_each(self.recorded) if self.recorded else self._run(effects)
 
     def _run(self, effects: list[float]) -> list[Record]:
         from gemm.campaigns import Campaign, run_campaign
@@ -81,12 +81,13 @@ class _Asked:
         return found
 
 
-def _report(columns: list[Any], rows: list[dict[str, Any]], fmt: Format) -> None:
+def _report(columns: list[Any], rows: list[dict[str, Any]], fmt: Format, records: list[Record]) -> None:
+    from stats.report.freshness import marked, of_record
     from stats.tables import render
 
     if not rows:
         raise BenchError("no pair of this campaign can be judged: too few processes")
-    sys.stdout.write(render(columns, rows, fmt))
+    sys.stdout.write(marked(render(columns, rows, fmt), fmt, map(of_record, records)))
     outside = [row for row in rows if row["inside"] != "yes"]
     if outside:
         raise BenchError(f"{len(outside)} of {len(rows)} rows lie outside their 99.9 % band")
@@ -121,7 +122,8 @@ def aa(
     if record:
         options.refuse_beside(ctx, "--record", "measures nothing", "fmt")
     asked = _Asked(record, runs, processes, blocks, seed, device, clocks, out)
-    _report(AA_COLUMNS, aa_rows(judge(asked.records([0.0] * pairs))), fmt)
+    found = asked.records([0.0] * pairs)
+    _report(AA_COLUMNS, aa_rows(judge(found)), fmt, found)
 
 
 def inject(
@@ -147,4 +149,5 @@ def inject(
         options.refuse_beside(ctx, "--record", "measures nothing", "fmt")
     asked = _Asked(record, runs, processes, blocks, seed, device, clocks, out)
     every_pair = [size for size in _sizes(effects) for _ in range(pairs)]
-    _report(INJECT_COLUMNS, inject_rows(judge(asked.records(every_pair))), fmt)
+    found = asked.records(every_pair)
+    _report(INJECT_COLUMNS, inject_rows(judge(found)), fmt, found)

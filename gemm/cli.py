@@ -65,6 +65,7 @@ def bench(
     out: options.Out = None,
     resume: options.Resume = False,
     fmt: options.Format = "table",
+    version: options.Version = False,
 ) -> None:
     """Check, then measure, the GEMM on every read path of the ladder (bare: the config ladder-a)."""
     if ctx.invoked_subcommand is not None:
@@ -73,7 +74,7 @@ def bench(
     need_out(resume, out)
     from gemm.config import GemmConfig, with_changes
     from gemm.variants import DTYPES
-    from micro.device import cuda_device_count, driver_trouble, require_gpu
+    from micro.cli_measured import device_is_here
     from stats.config import load_config
 
     counts = _names("--stages", stages, ("1", "2", "3", "4"))
@@ -92,14 +93,10 @@ def bench(
         "load_modes": _names("--load-mode", load_mode, ("cp_async", "ld_global")),
     }
     chosen = with_changes(load_config(config, GemmConfig), {k: v for k, v in changes.items() if v is not None})
-    if cuda_device_count() == 0:
-        if trouble := driver_trouble():
-            print(f"gemm-bench: {trouble}", file=sys.stderr)
-        if out is not None:
-            raise UserError("--out: there is no CUDA device, so nothing is measured and there is nothing to record")
+    shapes = ("variants", "dtype", "stages", "swizzle", "load_mode", "config", "fmt")
+    if not device_is_here(ctx, "gemm-bench", device, *shapes):
         sys.stdout.write(_compiled(chosen, fmt))
         return
-    require_gpu(device)
 
     from gemm.arguments import parse_shape
     from gemm.run import record_path, run_gemm

@@ -43,13 +43,6 @@ def gemm_tool(config: CountersConfig, variants: str | None, swizzle: str, device
     )
 
 
-def current_gemm_hash() -> str:
-    """Hash of the GEMM kernels' sources as they are now."""
-    from gemm.library import source_hash
-
-    return source_hash()
-
-
 def register(app: typer.Typer) -> None:
     """Add the command to ``gemm-bench``."""
-    add_counters(app, "gemm-bench", gemm_tool, current_gemm_hash)
+    add_counters(app, "gemm-bench", gemm_tool)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from micro.cli_static import arch_numbers
 from stats import options
-from stats.errors import UserError, choice, need_out
+from stats.errors import UserError, need_out
 
 if TYPE_CHECKING:
     from gemm.explain.evidence import Evidence
@@ -44,14 +45,24 @@ def _evidence(records: list[Path]) -> Evidence:
     return found
 
 
+def _marked(text: str, fmt: Any, evidence: Evidence) -> str:
+    from stats.report.freshness import marked, of_document, of_record
+
+    read = [*map(of_record, evidence.records()), *(of_document(path.stem, data) for path, data in evidence.counters)]
+    return marked(text, fmt, read)
+
+
 def _archs(text: str | None, evidence: Evidence) -> list[int]:
-    from gemm.explain.machine import MACHINES
+    """The architectures asked for; without any, that of the records, and without records all on file."""
+    from gemm.explain.machine import MACHINES, machine
 
     if text is None:
-        return [evidence.arch] if evidence.arch in MACHINES else sorted(MACHINES)
-    known = [str(arch) for arch in sorted(MACHINES)]
-    named = [choice("--arch", part.strip().removeprefix("sm_"), known) for part in text.split(",")]
-    return [int(arch) for arch in dict.fromkeys(named)]
+        return [machine(evidence.arch).arch] if evidence.arch is not None else sorted(MACHINES)
+    archs = dict.fromkeys(arch_numbers(text))
+    try:
+        return [machine(arch).arch for arch in archs]
+    except UserError as error:
+        raise UserError(f"--arch: {error}") from None
 
 
 def _basis(arch: int, evidence: Evidence) -> str:
@@ -114,6 +125,8 @@ def explain(
 
     evidence = _evidence(record)
     archs = _archs(arch, evidence)
+    if record and evidence.arch not in archs:
+        print(f"gemm-bench explain: --record: no effect, since it is of sm_{evidence.arch}", file=sys.stderr)
     trouble = without_machine_code()
     missing = f"no ceilings, predictions or simulated parts: {trouble}" if trouble else None
     with announced_steps(len(_TITLES) * len(archs)) as step:
@@ -122,6 +135,7 @@ def explain(
         if not any(rows for parts in found.values() for _, rows in parts.values()):
             raise UserError(f"nothing to explain from records alone; {missing}")
         print(f"gemm-bench explain: {missing}", file=sys.stderr)
+    sys.stdout.write(_marked("", fmt, evidence))
     if fmt == "json":
         data = {f"sm_{one}": {name: rows for name, (_, rows) in parts.items()} for one, parts in found.items()}
         head = {"device": evidence.device, **({"missing": missing} if missing else {})}
@@ -142,15 +156,15 @@ def explain(
 def claims(
     record: list[Path] = _RECORD,
     fmt: options.Format = "table",
-    out: Path = typer.Option(None, "--out", metavar="FILE.json", help="Also write the verdicts here, as data."),
+    out: Annotated[
+        Path | None, options.out_file("--out", "FILE.json", "Also write the verdicts here, as data.")
+    ] = None,
 ) -> None:
     """A verdict per claim under test, from records, machine code and addresses; no GPU needed."""
     from gemm.explain.claims import COLUMNS, claim_rows, claims_json, claims_on_terminal, judge
-    from stats.report.files import need_place, refuse_records
+    from stats.report.files import refuse_records
     from stats.tables import render
 
-    if out is not None:
-        need_place("--out", out)
     evidence = _evidence(record)
     if out is not None:
         read = [
@@ -166,11 +180,12 @@ def claims(
         except OSError as error:
             raise UserError(f"--out {out}: cannot be written ({error.strerror})") from None
     if fmt == "json":
-        sys.stdout.write(claims_json(results, evidence))
+        text = claims_json(results, evidence)
     elif fmt == "table":
-        sys.stdout.write(claims_on_terminal(results))
+        text = claims_on_terminal(results)
     else:
-        sys.stdout.write(render(COLUMNS, claim_rows(results), fmt))
+        text = render(COLUMNS, claim_rows(results), fmt)
+    sys.stdout.write(_marked(text, fmt, evidence))
 
 
 @_app.command()
@@ -180,7 +195,8 @@ def fit(record: list[Path] = _RECORD, fmt: options.Format = "table") -> None:
     from stats.tables import render
 
     evidence = _evidence(record)
-    sys.stdout.write(render(COLUMNS, fit_rows(evidence, _archs(None, evidence)[0]), fmt))
+    text = render(COLUMNS, fit_rows(evidence, _archs(None, evidence)[0]), fmt)
+    sys.stdout.write(_marked(text, fmt, evidence))
 
 
 @_app.command()
@@ -191,7 +207,7 @@ def kernels(record: list[Path] = _RECORD, fmt: options.Format = "table") -> None
 
     evidence = _evidence(record)
     rows = reach_rows(evidence, _archs(None, evidence)[0])
-    sys.stdout.write(render(COLUMNS, rows, fmt, extra={"device": evidence.device}))
+    sys.stdout.write(_marked(render(COLUMNS, rows, fmt, extra={"device": evidence.device}), fmt, evidence))
 
 
 @_app.command()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -28,16 +29,18 @@ def tools(
     defaults: int = typer.Option(2, "--defaults", help="A/A pairs per process that nvbench repeats with its defaults."),
     seed: int = typer.Option(1, "--seed", help="Of the order, the lots and the inputs."),
     device: options.Device = 0,
-    out: Path = typer.Option(None, "--out", metavar="FILE.json", help="Write the record here."),
+    out: Annotated[Path | None, options.out_file("--out", "FILE.json", "Write the record here.")] = None,
     fmt: options.Format = "table",
 ) -> None:
     """Compare benchmarking tools: whose A/A error, and whose error on a known effect, is how large?"""
     from gemm.tool_comparison import read_tools_record, record_text, run_tools, tools_text
     from gemm.tool_design import Design
+    from stats.report.freshness import marked, of_document
 
     if record is not None:
         options.refuse_beside(ctx, "--record", "measures nothing", "fmt")
-        sys.stdout.write(tools_text(read_tools_record(record), fmt))
+        found = read_tools_record(record)
+        sys.stdout.write(marked(tools_text(found, fmt), fmt, [of_document(record.stem, found)]))
         return
     try:
         sizes = tuple(float(part) for part in effects.split(","))
@@ -50,10 +53,6 @@ def tools(
     from stats.report.files import write_whole
 
     if out is not None:
-        try:
-            out.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"--out {out}: cannot be written ({error.strerror}); choose another place") from None
         check_writable(out)
     need_gpu("comparing tools", device)
     found = run_tools(design, device=device, note=lambda line: print(line, file=sys.stderr, flush=True))

@@ -16,7 +16,7 @@ import typer
 from micro import cli_contention, cli_counters, cli_doctor, cli_instructions, cli_static
 from micro.variants import ALL_VARIANTS, parse_variants
 from stats import options
-from stats.errors import UserError, choice, need_out, run_app
+from stats.errors import choice, need_out, run_app
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 for part in (cli_static, cli_instructions, cli_contention, cli_counters, cli_doctor):
@@ -45,6 +45,7 @@ def bench(
     out: options.Out = None,
     resume: options.Resume = False,
     fmt: options.Format = "table",
+    version: options.Version = False,
 ) -> None:
     """Measure the shared-memory read path of tensor-core fragments; without a GPU, predict it."""
     if ctx.invoked_subcommand is not None:
@@ -61,19 +62,19 @@ def bench(
     }
     if variants is not None:
         overrides["variants"] = parse_variants(variants)
+    from micro.cli_measured import device_is_here
     from micro.config import MicroConfig
-    from micro.device import cuda_device_count, driver_trouble, require_gpu
     from stats.config import load_config, with_overrides
 
     chosen = with_overrides(load_config(config, MicroConfig), {k: v for k, v in overrides.items() if v is not None})
-    if cuda_device_count() == 0:
-        if trouble := driver_trouble():
-            print(f"micro-bench: {trouble}", file=sys.stderr)
-        if out is not None:
-            raise UserError("--out: there is no CUDA device, so nothing is measured and there is nothing to record")
+    shapes = {
+        "do_mma": do_mma == "both",  # it asks for all there is
+        "blocks_per_sm": fmt in ("table", "md"),  # of the recorded run beneath
+    }
+    told = [name for name, does in shapes.items() if does]
+    if not device_is_here(ctx, "micro-bench", device, "variants", "swizzle", "config", "fmt", *told):
         sys.stdout.write(_predicted(chosen, fmt))
         return
-    require_gpu(device)
     from micro.run import run_micro
     from stats.progress import TerminalProgress
 
@@ -97,13 +98,14 @@ def _with_heading(lines: list[str], fmt: Any, body: str, after: list[str]) -> st
 def _measured(record: Any, fmt: Any) -> str:
     from micro.results import COLUMNS, DATA_COLUMNS, UNITS_LINES, heading_lines, measured_rows
     from stats.prepare import require_accepted
+    from stats.report.freshness import marked, of_record
     from stats.tables import render
 
     require_accepted(record)
     lines = heading_lines(record)
     columns = COLUMNS if fmt in ("table", "md") else DATA_COLUMNS
     body = render(columns, measured_rows(record), fmt, extra={"measured": True, "heading": lines})
-    return _with_heading(lines, fmt, body, UNITS_LINES)
+    return marked(_with_heading(lines, fmt, body, UNITS_LINES), fmt, [of_record(record)])
 
 
 def _predicted(config: Any, fmt: Any) -> str:

@@ -51,7 +51,7 @@ def contention(
     from stats.config import load_config
 
     chosen = load_config(config, ContentionConfig)
-    if not device_is_here(TOOL, device, {"--out": out}):
+    if not device_is_here(ctx, TOOL, device, "fmt"):
         sys.stdout.write(predicted_text(fmt))
         return
     sys.stdout.write(measured_text(run_contention(chosen, device_index=device, out=out, resume=resume), fmt))
@@ -75,6 +75,7 @@ def measured_text(record: Record, fmt: Any) -> str:
     from micro.contention_results import COLUMNS, DATA_COLUMNS, UNITS_LINES, contention_rows, costs_beside_mma
     from micro.results import heading_lines
     from stats.prepare import require_accepted
+    from stats.report.freshness import marked, of_record
 
     require_tool(record, TOOL)
     require_accepted(record)
@@ -90,10 +91,10 @@ def measured_text(record: Record, fmt: Any) -> str:
     columns = COLUMNS if fmt in ("table", "md") else DATA_COLUMNS
     body = render(columns, contention_rows(record), fmt, extra=extra)
     if fmt in ("csv", "json"):
-        return body
+        return marked(body, fmt, [of_record(record)])
     below = [*UNITS_LINES, *skipped]
     parts = ["\n".join(told(line, fmt) for line in lines), body, "\n".join(told(line, fmt) for line in below)]
-    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+    return marked("\n\n".join(part.rstrip("\n") for part in parts) + "\n", fmt, [of_record(record)])
 
 
 def predicted_text(fmt: Any) -> str:

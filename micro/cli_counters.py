@@ -1,7 +1,7 @@
 """``micro-bench counters``: what the hardware counted, beside what was predicted.
 
-The command is made here once for both benchmarks: ``add_counters`` takes what differs, the tool that is counted and
-the hash of its kernels. The trap: both are asked for late, since ``--help`` must import neither torch nor kernels.
+The command is made here once for both benchmarks: ``add_counters`` takes what differs, the tool that is counted. The
+trap: it is asked for late, since ``--help`` must import neither torch nor kernels.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from micro.variants import VARIANTS
 from stats import options
 from stats.errors import UserError, choice, run_app
+from stats.tables import Format
 
 if TYPE_CHECKING:
     from micro.counter_config import CountersConfig
@@ -53,14 +54,6 @@ def micro_tool(config: CountersConfig, variants: str | None, swizzle: str, devic
     )
 
 
-def current_micro_hash() -> str:
-    """Hash of the micro kernels' sources as they are now."""
-    from micro.build import kernel_hash
-    from micro.library import SOURCE
-
-    return kernel_hash([SOURCE])
-
-
 def count(
     tool: CounterTool,
     config: CountersConfig,
@@ -95,11 +88,10 @@ def count(
     return render_counters(record, fmt)  # type: ignore[arg-type]
 
 
-def add_counters(app: typer.Typer, name: str, tool_of: ToolOf, current_hash: Callable[[], str]) -> None:
+def add_counters(app: typer.Typer, name: str, tool_of: ToolOf) -> None:
     """Add the command to ``app``.
 
-    ``name`` is the tool's; ``tool_of`` makes it from config, variants, swizzle (on, off or both) and device;
-    ``current_hash`` is that of its kernels as they are now.
+    ``name`` is the tool's; ``tool_of`` makes it from config, variants, swizzle (on, off or both) and device.
     """
 
     @app.command()
@@ -111,8 +103,10 @@ def add_counters(app: typer.Typer, name: str, tool_of: ToolOf, current_hash: Cal
         metric_set: str = typer.Option(
             "chosen", "--set", metavar="|".join(SETS), help="full: everything that ncu collects, for its GUI."
         ),
-        keep: Path = typer.Option(None, "--keep", metavar="DIR", help="Keep the .ncu-rep, ncu's log and the raw CSV."),
-        out: Path = typer.Option(None, "--out", metavar="FILE.json", help="Write the record here."),
+        keep: Annotated[
+            Path | None, options.out_folder("--keep", "DIR", "Keep the .ncu-rep, ncu's log and the raw CSV.")
+        ] = None,
+        out: Annotated[Path | None, options.out_file("--out", "FILE.json", "Write the record here.")] = None,
         from_file: Path = typer.Option(None, "--from", metavar="FILE.json", help="Show a recorded run; needs no GPU."),
         by_hand: bool = typer.Option(False, "--by-hand", help="Print the ncu line for a person, and do nothing."),
         ncu: str = typer.Option(None, "--ncu", metavar="PATH", help="The ncu to use."),
@@ -122,8 +116,10 @@ def add_counters(app: typer.Typer, name: str, tool_of: ToolOf, current_hash: Cal
         """Count instructions, wavefronts, conflicts and stalls with Nsight Compute, beside what was predicted."""
         if from_file is not None:
             options.refuse_beside(ctx, "--from", "counts nothing", "fmt")
-            sys.stdout.write(show(from_file, fmt, name, current_hash))
+            sys.stdout.write(show(from_file, fmt, name))
             return
+        if by_hand:
+            options.refuse_beside(ctx, "--by-hand", "only prints a line", "variants", "swizzle", "config", "device")
         choice("--swizzle", swizzle, ("on", "off", "both"))
         full = choice("--set", metric_set, SETS) == "full"
         if full and keep is None:
@@ -141,21 +137,22 @@ def add_counters(app: typer.Typer, name: str, tool_of: ToolOf, current_hash: Cal
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``micro-bench``."""
-    add_counters(app, "micro-bench", micro_tool, current_micro_hash)
+    add_counters(app, "micro-bench", micro_tool)
 
 
-def show(path: Path, fmt: str, tool: str, current_hash: Callable[[], str]) -> str:
+def show(path: Path, fmt: Format, tool: str) -> str:
     """A recorded run as a report, marked stale when the kernels have changed since.
 
-    Raises UserError for what is no record of ``tool``'s counters: the hash of other kernels says nothing of it.
+    Raises UserError for what is no record of ``tool``'s counters.
     """
     from micro.counter_record import read_counters
     from micro.counter_table import render_counters
+    from stats.report.freshness import marked, of_document
 
     record = read_counters(path)
     if record.tool != tool:
         raise UserError(f"{path}: a record of {record.tool} counters; use {record.tool} counters --from {path}")
-    return render_counters(record, fmt, stale=record.source_hash != current_hash())  # type: ignore[arg-type]
+    return marked(render_counters(record, fmt), fmt, [of_document(path.stem, record.model_dump())])
 
 
 def hand_line(tool: CounterTool, config: CountersConfig) -> str:

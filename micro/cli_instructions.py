@@ -10,7 +10,7 @@ import functools
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -43,18 +43,16 @@ def instructions(
         None, "--record", metavar="FILE.jsonl", help="Tables of this record; measures nothing."
     ),
     fmt: options.Format = "table",
-    figure: Path = typer.Option(
-        None, "--figure", metavar="FILE.png", help="Heat maps: warps by instructions in flight."
-    ),
+    figure: Annotated[
+        Path | None, options.out_file("--figure", "FILE.png", "Heat maps: warps by instructions in flight.")
+    ] = None,
 ) -> None:
     """Latency and throughput of every shared-memory load by bank conflict; without a GPU, the prediction."""
     if figure is not None and figure.suffix.lower() not in _FIGURE_SUFFIXES:
         raise UserError(f"--figure {figure}: choose a name that ends in {', '.join(_FIGURE_SUFFIXES)}")
     from micro.cli_measured import device_is_here, named_record
-    from stats.report.files import need_place, refuse_records
+    from stats.report.files import refuse_records
 
-    if figure is not None:
-        need_place("--figure", figure)
     if record is not None:
         if figure is not None:
             refuse_records("--figure", figure, [record])
@@ -65,7 +63,7 @@ def instructions(
     from stats.config import load_config
 
     chosen = load_config(config, InstructionsConfig)
-    if not device_is_here(TOOL, device, {"--out": out, "--figure": figure}):
+    if not device_is_here(ctx, TOOL, device, "config", "fmt"):
         sys.stdout.write(predicted_text(chosen, fmt))
         return
     _show(run_instructions(chosen, device_index=device, out=out, resume=resume), fmt, figure)
@@ -108,6 +106,7 @@ def measured_text(record: Record, fmt: Any) -> str:
     from micro.cli_measured import require_tool
     from micro.instruction_results import COLUMNS, FIT_COLUMNS, UNITS_LINE, fit_rows, fits_of, points_of, table_rows
     from micro.results import heading_lines
+    from stats.report.freshness import marked, of_record
 
     where = record.path or record.name
     require_tool(record, TOOL)
@@ -130,7 +129,7 @@ def measured_text(record: Record, fmt: Any) -> str:
     }
     main = render(COLUMNS, table_rows(points), fmt, extra=extra)
     if fmt in ("csv", "json"):
-        return main
+        return marked(main, fmt, [of_record(record)])
     told = functools.partial(tables.told, fmt=fmt)
     parts = [
         "\n".join(map(told, lines)),
@@ -151,7 +150,7 @@ def measured_text(record: Record, fmt: Any) -> str:
     ]
     if warnings or skipped:
         parts.append("\n".join(told(line) for line in [*warnings, *skipped]))
-    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+    return marked("\n\n".join(part.rstrip("\n") for part in parts) + "\n", fmt, [of_record(record)])
 
 
 def gpu_time_line(record: Record) -> str:

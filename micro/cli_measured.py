@@ -1,7 +1,7 @@
 """What is shared by commands that measure where there is a GPU, read a record where one is named, and else predict?
 
 Both questions come before any work: does --record stand alone, and is there a device? The trap: without a device,
-what a person asked to keep (--out, --figure) cannot be had, and a prediction in its place would go unnoticed.
+a prediction takes the place of what a person asked to keep (--out) or to set (--launches) and must say so.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from stats.errors import UserError
-from stats.options import refuse_beside
+from stats.options import refuse_beside, typed
 
 if TYPE_CHECKING:
     from stats.records import Record
 
 __all__ = ["device_is_here", "named_record", "require_tool"]
+
+_NEED_A_DEVICE = ("device", "figure", "out", "resume")  # parameters
 
 
 def named_record(ctx: typer.Context, record: Path, *served: str) -> Record:
@@ -38,10 +40,11 @@ def require_tool(record: Record, tool: str) -> None:
         )
 
 
-def device_is_here(tool: str, index: int, kept: dict[str, Path | None]) -> bool:
+def device_is_here(ctx: typer.Context, tool: str, index: int, *shapes: str) -> bool:
     """Whether device ``index`` can measure; False without any device, after a word on a driver that fails.
 
-    Raises UserError for options in ``kept`` that only a measurement can serve, and as ``require_gpu`` does.
+    ``shapes`` are the parameters that the prediction in its place obeys: any other that was typed is named on stderr.
+    Raises UserError for those that ask for what only a measurement has, and as ``require_gpu`` does.
     """
     from micro.device import cuda_device_count, driver_trouble, require_gpu
 
@@ -50,7 +53,13 @@ def device_is_here(tool: str, index: int, kept: dict[str, Path | None]) -> bool:
         return True
     if trouble := driver_trouble():
         print(f"{tool}: {trouble}", file=sys.stderr)
-    for option, value in kept.items():
-        if value is not None:
-            raise UserError(f"{option}: there is no CUDA device, so nothing is measured; give a record with --record")
+    given = typed(ctx)
+    for name, option in given.items():
+        if name in _NEED_A_DEVICE:
+            raise UserError(
+                f"{option}: there is no CUDA device, so nothing is measured; leave it out, or see micro-bench doctor"
+            )
+    idle = [option for name, option in given.items() if name not in shapes]
+    if idle:
+        print(f"{tool}: {', '.join(idle)}: no effect, since without a CUDA device nothing is measured", file=sys.stderr)
     return False

@@ -7,6 +7,7 @@ instant, so whatever is heavy is imported inside a command.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
@@ -22,7 +23,7 @@ from stats.tables import Format
 if TYPE_CHECKING:
     from micro.sass_report import Kernel, KernelSpec
 
-__all__ = ["SwizzleChoice", "describe_micro", "parse_archs", "register", "run_sass"]
+__all__ = ["SwizzleChoice", "arch_numbers", "describe_micro", "parse_archs", "register", "run_sass"]
 
 DEFAULT_ARCHS = (80, 86, 89, 90, 100, 120)
 WORKS = ("load_only", "load_mma", "mma_only")
@@ -55,6 +56,15 @@ CubinOption = Annotated[
 ]
 
 
+def arch_numbers(text: str) -> list[int]:
+    """``"80,sm_90"`` as numbers. Raises UserError for what is none."""
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        if not re.fullmatch(r"(sm_)?[0-9]{2,3}", part):
+            raise UserError(f"--arch {part!r}: not an architecture; write 80 or 80,90")
+    return [int(part.removeprefix("sm_")) for part in parts]
+
+
 def parse_archs(text: str | None) -> list[int]:
     """``"80,90"``, ``"all"`` or None (the usual ones that this nvcc knows) as numbers. Raises UserError."""
     from micro.toolchain import MINIMUM_ARCH, find_toolkit, require_archs
@@ -65,13 +75,7 @@ def parse_archs(text: str | None) -> list[int]:
         return [arch for arch in DEFAULT_ARCHS if arch in known]
     if text.strip() == "all":
         return known
-    archs = []
-    for part in text.split(","):
-        digits = part.strip().removeprefix("sm_")
-        if not digits.isdecimal():
-            raise UserError(f"--arch {part.strip()!r}: not an architecture; write 80 or 80,90 or all")
-        archs.append(int(digits))
-    return require_archs(toolkit, list(dict.fromkeys(archs)))
+    return require_archs(toolkit, list(dict.fromkeys(arch_numbers(text))))
 
 
 def describe_micro(mangled: str) -> KernelSpec | None:
@@ -164,7 +168,7 @@ def banks(
     fmt: options.Format = "table",
     each: Annotated[bool, typer.Option("--instructions", help="One row per load instruction.")] = False,
     figures: Annotated[
-        Path | None, typer.Option("--figures", metavar="DIR", help="Also draw the pictures into this folder.")
+        Path | None, options.out_folder("--figures", "DIR", "Also draw the pictures into this folder.")
     ] = None,
 ) -> None:
     """Predict wavefronts and bank conflicts from the addresses alone. Needs a C++ compiler, no nvcc and no GPU."""

@@ -117,7 +117,7 @@ def name_lines(record: CountersRecord) -> list[str]:
     return lines
 
 
-def render_counters(record: CountersRecord, fmt: Format, *, stale: bool = False) -> str:
+def render_counters(record: CountersRecord, fmt: Format) -> str:
     """The whole report. ``csv`` is one row a launch and metric; ``json`` is the record with its tables."""
     if fmt == "json":
         derived = {
@@ -140,8 +140,6 @@ def render_counters(record: CountersRecord, fmt: Format, *, stale: bool = False)
         )
         return render([Column(key, key) for key in keys], comparison_rows(record), "csv")
     lines = heading_lines(record)
-    if stale:
-        lines.append("STALE: the kernel sources have changed since")
     stall_headings = {key: key.removeprefix("stall_").replace("_", " ") for key in STALLS}
     parts = [
         _lines(lines, fmt),

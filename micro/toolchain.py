@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from stats.errors import UserError
+from stats.errors import UserError, reason
 
 __all__ = [
     "MINIMUM_ARCH",
@@ -107,7 +107,7 @@ def _probe(nvcc: Path, origin: str) -> Toolkit | str:
     try:
         answer = _run([str(nvcc), "--version"])
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{origin}: {nvcc} does not run ({error})"
+        return f"{origin}: {nvcc} does not run ({reason(error)})"
     match = re.search(r"release (\d+)\.(\d+)", answer.stdout)
     if answer.returncode != 0 or not match:
         return f"{origin}: {nvcc} --version gave no release"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typer
 
-from stats import cli_analysis, cli_report
+from stats import cli_analysis, cli_report, options
 from stats.errors import run_app
 
 __all__ = ["app", "main"]
@@ -17,7 +17,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 
 
 @app.callback()
-def bench_stats() -> None:
+def bench_stats(version: options.Version = False) -> None:
     """Analyse records of paired trials: compare arms or builds, and plan how long to measure."""
 
 

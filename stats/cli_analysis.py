@@ -69,17 +69,18 @@ def compare(
     if len(records) > 2:
         raise UserError(f"RECORD: {len(records)} were given; compare takes one record, or an old and a new one")
     from stats.compare_text import exit_status, render_analysis
-    from stats.reader import read_record, record_bytes
+    from stats.records import read_once_each
+    from stats.report.freshness import marked, of_record
 
-    read = [read_record(path) for path in records]
+    read = read_once_each(records)
+    if same_source and len(read) == 1:
+        raise UserError("--same-source: compares the sources of two records; give an old and a new one")
     if len(read) == 1:
         from stats.compare import analyse
 
         result = analyse(read[0], a=a, b=b, metric=which, margin_percent=margin_percent, alpha=alpha)
         if result.unlike_launches:
             raise UserError(result.unlike_launches)
-    elif record_bytes(records[0]) == record_bytes(records[1]):
-        raise UserError(f"{records[0]} and {records[1]}: are the same run; give two runs, or one of them alone")
     else:
         from stats.two_runs import compare_runs
 
@@ -87,12 +88,14 @@ def compare(
             *read, a=a, b=b, metric=which, margin_percent=margin_percent, alpha=alpha, same_source=same_source
         )
     status = exit_status(result, [kind.strip() for kind in fail_on.split(",")])
-    sys.stdout.write(render_analysis(result, fmt, status))
+    new = read[-1]  # an old run is of older sources by its nature
+    sys.stdout.write(marked(render_analysis(result, fmt, status), fmt, [of_record(new)]))
     sys.stdout.flush()
     raise typer.Exit(status[0])
 
 
 def plan(
+    ctx: typer.Context,
     record: Path = typer.Argument(..., metavar="RECORD", help="A pilot: a record of two or more processes."),
     half_width: str = typer.Option(None, "--half-width", metavar="0.1%", help="Wanted half-width of the interval."),
     effect: str = typer.Option(None, "--effect", metavar="0.5%", help="Effect to be found with --power."),
@@ -113,12 +116,16 @@ def plan(
     _fraction("--alpha", alpha, 0.0001, 0.2)
     if (wanted is None) == (size is None):
         raise UserError("plan: give either --half-width or --effect, one of the two")
+    if wanted is not None:
+        options.refuse_beside(ctx, "--half-width", "asks for no power", *(set(options.typed(ctx)) - {"power"}))
     from stats.plan import plan as make_plan
     from stats.plan_text import render_plan
     from stats.records import read_record
+    from stats.report.freshness import marked, of_record
 
+    pilot = read_record(record)
     found = make_plan(
-        read_record(record),
+        pilot,
         half_width_percent=wanted,
         effect_percent=size,
         power=power,
@@ -127,7 +134,7 @@ def plan(
         metric=which,
         alpha=alpha,
     )
-    sys.stdout.write(render_plan(found, fmt))
+    sys.stdout.write(marked(render_plan(found, fmt), fmt, [of_record(pilot)]))
     sys.stdout.flush()
     raise typer.Exit(0 if found.options else 2)
 
@@ -141,12 +148,14 @@ def repeats(
     fmt: options.Format = "table",
 ) -> None:
     """Say how far recorded runs of one pair lie from each other."""
-    from stats.reader import read_record
+    from stats.records import read_once_each
     from stats.repeats import COLUMNS, repeat_rows
+    from stats.report.freshness import marked, of_record
     from stats.tables import render
 
-    rows = repeat_rows([read_record(path) for path in records], a, b)
-    sys.stdout.write(render(COLUMNS, rows, fmt))
+    read = read_once_each(records)
+    text = render(COLUMNS, repeat_rows(read, a, b), fmt)
+    sys.stdout.write(marked(text, fmt, map(of_record, read)))
 
 
 def register(app: typer.Typer) -> None:

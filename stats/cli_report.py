@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -71,6 +71,7 @@ def _deliver(text: str, out: Path | None) -> None:
 
 
 def table(
+    ctx: typer.Context,
     records: list[Path] = RECORDS,
     query: str = typer.Option(None, "--query", help="Which table; default: that of the record's tool."),
     columns: str = typer.Option(
@@ -85,6 +86,8 @@ def table(
     from stats.report.json_tables import columns_of
     from stats.report.queries import build_table, main_table
 
+    if list_queries:
+        options.refuse_beside(ctx, "--list", "names the tables alone", "records")
     sources = _sources(records)
     if list_queries:
         sys.stdout.write("".join(_listed(source) for source in sources))
@@ -118,6 +121,7 @@ def _listed(source: Source) -> str:
 
 def _tables(found: Sequence[tuple[Source, Table]], fmt: Any) -> str:
     """Several tables as text: one after the other for readers, as rows of one table with their record for programs."""
+    from stats.report.freshness import marked
     from stats.tables import Column, render, told
 
     if fmt in ("table", "md"):
@@ -140,13 +144,14 @@ def _tables(found: Sequence[tuple[Source, Table]], fmt: Any) -> str:
         columns = {key: columns.get(key, Column(key, key)) for key in keys if key not in ("record", "device")}
     extra = {"captions": [source.caption for source, _ in found], "notes": [made.note for _, made in found]}
     extra["stale"] = [source.freshness.line or "" for source, _ in found]
-    return render([*origin, *columns.values()], rows, fmt, extra=extra)
+    text = render([*origin, *columns.values()], rows, fmt, extra=extra)
+    return marked(text, fmt, [(source.shown_as, source.freshness) for source, _ in found])
 
 
 def plot(
     records: list[Path] = RECORDS,
     figure: str = typer.Option("all", "--figure", help="Which figure, or all that the record can show."),
-    out: Path = typer.Option(Path("figures"), "--out", metavar="FOLDER", help="Where the files go."),
+    out: Annotated[Path, options.out_folder("--out", "FOLDER", "Where the files go.")] = Path("figures"),
     fmt: str = typer.Option("png,svg", "--format", metavar="png|svg|png,svg", help="Kinds of file."),
 ) -> None:
     """Draw the figures of each record as RECORD-FIGURE.png and .svg."""
@@ -234,22 +239,24 @@ def show(
 def export(
     records: list[Path] = RECORDS,
     form: str = typer.Option("csv", "--form", metavar="csv|pandas", help='pandas: read_json(path, orient="table").'),
-    out: Path = typer.Option(None, "--out", metavar="FILE", help="Instead of stdout."),
+    out: Annotated[Path | None, options.out_file("--out", "FILE", "Instead of stdout.")] = None,
 ) -> None:
     """Write the cells of records, one typed row each."""
     from stats.report.export import EXPORT_FORMS, exported
     from stats.report.files import refuse_records
+    from stats.report.freshness import marked
 
     if out is not None:
         refuse_records("--out", out, records)
     sources = _sources(records)
-    _deliver(exported(sources, choice("--form", form, EXPORT_FORMS)), out)
+    text = exported(sources, choice("--form", form, EXPORT_FORMS))
+    _deliver(marked(text, "csv", [(source.shown_as, source.freshness) for source in sources]), out)
     _need_accepted(sources)
 
 
 def report(
+    html: Annotated[Path, options.out_file("--html", "OUT.html", "The file to write.")],
     records: list[Path] = RECORDS,
-    html: Path = typer.Option(..., "--html", metavar="OUT.html", help="The file to write."),
     title: str = typer.Option("smem-bench report", "--title", help="Heading of the page."),
 ) -> None:
     """Write one self-contained HTML page with the tables and figures of the records."""

@@ -143,7 +143,7 @@ class Clocks:
             try:
                 getattr(gpu.nvml, f"nvmlDeviceSet{which}LockedClocks")(gpu.handle, limit, limit)
             except (gpu.nvml.NVMLError, AttributeError, OSError) as error:
-                reason = str(error) or type(error).__name__
+                reason = "not supported" if isinstance(error, AttributeError) else str(error) or "no reason given"
                 if getattr(error, "value", None) == gpu.nvml.NVML_ERROR_NO_PERMISSION:
                     hint = ", as in most containers" if in_container() else ""
                     reason += f": setting clocks needs root{hint}"

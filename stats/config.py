@@ -7,6 +7,7 @@ the experiment, so the whole model, defaults included, goes into the record's he
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from stats.schema import Blocks, MarginPercent, Processes, Seed, compared_arms
 from stats.spec import TrialSpec
 
 __all__ = [
+    "CONFIG_KINDS",
     "ConfigModel",
     "ExclusionConfig",
     "TrialConfig",
@@ -133,10 +135,47 @@ def load_config(path_or_name: str | Path, model: type[_Model]) -> _Model:
     if not data:
         raise UserError(f"{path}: empty; a config is made of `key: value` lines")
     node, plain = parse_yaml(path, data)
+    named = plain.pop("tool", None)
+    if named is not None and named not in list(CONFIG_KINDS):
+        raise UserError(f"{path}: tool: choose from {', '.join(CONFIG_KINDS)}")
+    others = [named] if named is not None and named != _command_of(model) else []
     try:
-        return model.model_validate_json(json.dumps(plain))
+        if not others:
+            return model.model_validate_json(json.dumps(plain))
     except ValidationError as error:
-        raise UserError(explain(path, node, model, error)) from None
+        others = _kinds_that_fit(plain, model)
+        if not others:
+            raise UserError(explain(path, node, model, error)) from None
+    use = f"; use {others[0]} --config {path_or_name}" if len(others) == 1 else ""
+    raise UserError(f"{path}: is a config of {' or '.join(map(str, others))}, not of {_command_of(model)}{use}")
+
+
+# Which command takes which kind of config. A config that several would take says whose it is with `tool: COMMAND`.
+# Models are named and not imported: they belong to the packages above, and are asked only when a config does not fit.
+CONFIG_KINDS = {
+    "micro-bench": "micro.config:MicroConfig",
+    "micro-bench instructions": "micro.instructions:InstructionsConfig",
+    "micro-bench contention": "micro.contention:ContentionConfig",
+    "micro-bench counters or gemm-bench counters": "micro.counter_config:CountersConfig",
+    "gemm-bench": "gemm.config:GemmConfig",
+    "gemm-bench explain stream": "gemm.explain.stream:StreamConfig",
+}
+
+
+def _command_of(model: type[BaseModel]) -> str:
+    name = f"{model.__module__}:{model.__name__}"
+    return next((command for command, kind in CONFIG_KINDS.items() if kind == name), model.__name__)
+
+
+def _kinds_that_fit(plain: Mapping[str, Any], model: type[BaseModel]) -> list[str]:
+    """The commands whose configs have more of these keys than ``model`` has."""
+    known: dict[str, int] = {}
+    for command, kind in CONFIG_KINDS.items():
+        module, _, name = kind.partition(":")
+        known[command] = len(set(plain) & set(getattr(importlib.import_module(module), name).model_fields))
+    most = max(known.values())
+    fits = known.get(_command_of(model), most) == most  # a model of no command is somebody's own
+    return [] if fits else [command for command, count in known.items() if count == most]
 
 
 def with_overrides(config: _Model, overrides: Mapping[str, Any]) -> _Model:
@@ -151,12 +190,17 @@ def with_overrides(config: _Model, overrides: Mapping[str, Any]) -> _Model:
 def option_error(option: str, model: type[BaseModel], error: ValidationError) -> str:
     """One line for the first of pydantic's errors: the option, what it was given, and the range that is allowed."""
     first = error.errors()[0]
-    what = f"{option} {first['input']!r}"
+    given, message = first["input"], str(first["msg"]).removeprefix("Value error, ")
+    if message.startswith(f"{option[2:]} "):  # it says which of several
+        return f"--{message}"
+    what = f"{option} {','.join(map(str, given)) if isinstance(given, list) else repr(given)}"
     if first["type"] in ("greater_than_equal", "less_than_equal"):
         bounds = {type(one).__name__: one for one in model.model_fields[str(first["loc"][0])].metadata}
         if "Ge" in bounds and "Le" in bounds:
             return f"{what}: choose from {bounds['Ge'].ge} to {bounds['Le'].le}"
-    return f"{what}: {str(first['msg']).removeprefix('Value error, ')}"
+    if first["type"] == "literal_error":
+        return f"{what}: choose from {first['ctx']['expected']}"
+    return f"{what}: {message.removeprefix(f'{given} ')}"
 
 
 def results_folders() -> list[Path]:

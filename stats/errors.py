@@ -10,6 +10,7 @@ import errno
 import importlib
 import io
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -24,7 +25,9 @@ __all__ = [
     "BenchError",
     "UserError",
     "choice",
+    "need_no_folder",
     "need_out",
+    "reason",
     "run_app",
     "run_module",
     "unreadable",
@@ -55,10 +58,25 @@ def choice(option: str, value: str | None, allowed: Iterable[str]) -> Any:
     return value
 
 
-def unreadable(path: Path, error: OSError) -> UserError:
-    """The error to raise for a file that cannot be read; an empty name reads as the folder "."."""
+def need_no_folder(path: Path, option: str = "") -> None:
+    """Raises UserError for a folder where a file belongs; an empty name has become the folder "." by now."""
+    before = f"{option} " if option else ""
+    if path == Path():
+        raise UserError(f"{before}'.': an empty name, or the folder here; give the name of a file")
     if path.is_dir():
-        return UserError(f"{str(path)!r}: is a folder or no name at all; give the name of a file")
+        raise UserError(f"{before}{path}: is a folder; give the name of a file")
+
+
+def reason(error: OSError | subprocess.SubprocessError) -> str:
+    """Why a file or a program could not be used, in the system's words and without Python's."""
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"no answer after {error.timeout:g} s"
+    return getattr(error, "strerror", None) or str(error)
+
+
+def unreadable(path: Path, error: OSError) -> UserError:
+    """The error to raise for a file that cannot be read."""
+    need_no_folder(path)
     return UserError(f"{path}: cannot be read ({error.strerror})")
 
 

@@ -13,6 +13,7 @@ import typer
 
 from stats import tables
 from stats.errors import UserError, choice
+from stats.report.files import need_folder, need_place
 
 __all__ = [
     "Clocks",
@@ -23,9 +24,13 @@ __all__ = [
     "Out",
     "Processes",
     "Resume",
+    "Version",
     "one_of",
+    "out_file",
+    "out_folder",
     "refuse_before_subcommand",
     "refuse_beside",
+    "typed",
 ]
 
 
@@ -36,17 +41,50 @@ def one_of(option: str, allowed: Sequence[str], text: str) -> Any:
     )
 
 
+def out_file(option: str, metavar: str, text: str) -> Any:
+    """The declaration of ``option``, which names a file to write; one that has no folder is refused before any work."""
+
+    def place(param: typer.CallbackParam, value: Path | None) -> Path | None:
+        if value is not None:
+            need_place(param.opts[0], value)
+        return value
+
+    return typer.Option(option, metavar=metavar, callback=place, help=text)
+
+
+def out_folder(option: str, metavar: str, text: str) -> Any:
+    """The declaration of ``option``, which names a folder to fill: it is made where that can be done, else refused."""
+
+    def place(param: typer.CallbackParam, value: Path | None) -> Path | None:
+        if value is not None:
+            need_folder(param.opts[0], value)
+        return value
+
+    return typer.Option(option, metavar=metavar, callback=place, help=text)
+
+
+def _print_version(ctx: typer.Context, wanted: bool) -> None:
+    if wanted:
+        from stats.provenance import suite_version
+
+        typer.echo(f"{ctx.find_root().info_name} {suite_version()}")
+        raise typer.Exit
+
+
 Clocks = Annotated[Any, one_of("--clocks", ("auto", "lock", "monitor"), "What may be done to the clocks.")]
 Config = Annotated[str, typer.Option("--config", metavar="FILE|NAME", help="A YAML file, or a name in configs/.")]
 Device = Annotated[int, typer.Option("--device", min=0, help="CUDA device, as CUDA numbers them.")]
 Format = Annotated[tables.Format, one_of("--format", tables.FORMATS, "Form of the result on stdout.")]
 Launches = Annotated[int | None, typer.Option("--launches", help="Launches measured as one cell.")]
-Out = Annotated[Path | None, typer.Option("--out", metavar="FILE.jsonl", help="Write the raw cells here.")]
+Out = Annotated[Path | None, out_file("--out", "FILE.jsonl", "Write the raw cells here.")]
 Processes = Annotated[int | None, typer.Option("--processes", help="Fresh processes: the n of every interval.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the record in --out.")]
+Version = Annotated[
+    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+]
 
 
-def _typed(ctx: typer.Context) -> dict[str, str]:
+def typed(ctx: typer.Context) -> dict[str, str]:
     """The options that stand on the command line, by the name of their parameter."""
     found = {}
     for param in ctx.command.params:
@@ -61,15 +99,15 @@ def refuse_beside(ctx: typer.Context, option: str, why: str, *served: str) -> No
 
     An option that changes nothing would be taken for one that did.
     """
-    for name, typed in _typed(ctx).items():
-        if typed != option and name not in served:
-            raise UserError(f"{typed}: {option} {why}, so {typed} would change nothing; leave one of them out")
+    for name, given in typed(ctx).items():
+        if given != option and name not in served:
+            raise UserError(f"{given}: {option} {why}, so {given} would change nothing; leave one of them out")
 
 
 def refuse_before_subcommand(ctx: typer.Context) -> None:
     """Raises UserError for options that stand before a subcommand, which has its own."""
-    typed = next(iter(_typed(ctx).values()), None)
-    if typed is not None:
+    given = next(iter(typed(ctx).values()), None)
+    if given is not None:
         raise UserError(
-            f"{typed}: stands before {ctx.invoked_subcommand}, which would not see it; put options after the subcommand"
+            f"{given}: stands before {ctx.invoked_subcommand}, which would not see it; put options after the subcommand"
         )

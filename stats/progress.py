@@ -17,7 +17,15 @@ from stats.schema import CellRow
 if TYPE_CHECKING:
     from rich.progress import Progress as RichBar
 
-__all__ = ["Progress", "Silent", "TerminalProgress", "announced_steps"]
+__all__ = ["Progress", "Silent", "TerminalProgress", "announced_steps", "doing"]
+
+_shown: list[Callable[[str], None]] = []  # of each bar of steps that is on the terminal, the innermost last
+
+
+def doing(text: str) -> None:
+    """Say beside the step what is under way within it, where a bar of steps is on the terminal."""
+    if _shown:
+        _shown[-1](text)
 
 
 @contextmanager
@@ -41,10 +49,18 @@ def announced_steps(total: int, stream: TextIO | None = None) -> Iterator[Callab
     with RichBar(*columns, console=Console(file=raw_stream(stream)), transient=True) as bar:
         task = bar.add_task("starting", total=total, completed=-1)  # the first step begins, none is done
 
+        now = ""
+
         def step(text: str) -> None:
+            nonlocal now
+            now = text
             bar.update(task, description=safe_text(text), advance=1)
 
-        yield step
+        _shown.append(lambda text: bar.update(task, description=safe_text(f"{now}: {text}")))
+        try:
+            yield step
+        finally:
+            _shown.pop()
 
 
 class Progress(Protocol):

@@ -8,6 +8,7 @@ commit alone does not name what ran, because a checkout can be dirty; the hash o
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -28,6 +29,7 @@ __all__ = [
     "relative_sources",
     "software_versions",
     "source_closure",
+    "suite_version",
     "todays_hash",
 ]
 
@@ -66,10 +68,24 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
+def suite_version() -> str:
+    """The version of these packages: of the checkout that holds them, else of what is installed; "unknown" of neither.
+
+    The checkout comes first, since another version may be installed beside it.
+    """
+    with contextlib.suppress(OSError):
+        project = (PACKAGE_ROOT / "pyproject.toml").read_text("utf-8")
+        if named := re.search(r'^name = "smem-bench"\nversion = "([^"]+)"', project, re.MULTILINE):
+            return named[1]
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version("smem-bench")
+    return "unknown"
+
+
 def software_versions(packages: Iterable[str] = ("numpy", "torch")) -> dict[str, str]:
     """Versions of python, this suite and those of ``packages`` that are installed, read without importing them."""
-    versions = {"python": platform.python_version()}
-    for package in ("smem-bench", *packages):
+    versions = {"python": platform.python_version(), "smem_bench": suite_version()}
+    for package in packages:
         try:
             versions[package.replace("-", "_")] = metadata.version(package)
         except metadata.PackageNotFoundError:

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stats.errors import UserError
-from stats.reader import is_packed, newest_first, read_record
+from stats.errors import UserError, need_no_folder
+from stats.reader import is_packed, newest_first, read_record, record_bytes
 from stats.schema import (
     SCHEMA_VERSION,
     ArmInfo,
@@ -47,13 +48,13 @@ __all__ = [
     "SkipRow",
     "check_writable",
     "newest_first",
+    "read_once_each",
     "read_record",
 ]
 
 
 def _refuse_place(path: Path) -> None:
-    if path.is_dir():
-        raise UserError(f"--out {str(path)!r}: is a folder or no name at all; give the name of a file")
+    need_no_folder(path, "--out")
     if path.suffix == ".gz" or (path.is_file() and is_packed(path)):
         raise UserError(f"--out {path}: a record is written plain; give a name in .jsonl, and unpack what is to go on")
 
@@ -166,3 +167,15 @@ class RecordWriter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def read_once_each(paths: Sequence[Path]) -> list[Record]:
+    """The records, in their order. Raises UserError for a run that is there twice: it would count as two."""
+    seen: dict[bytes, Path] = {}
+    found = []
+    for path in paths:
+        found.append(read_record(path))
+        first = seen.setdefault(hashlib.sha256(record_bytes(path)).digest(), path)
+        if len(seen) < len(found):
+            raise UserError(f"{first} and {path}: are the same run; give each run once")
+    return found

@@ -57,7 +57,7 @@ def test_banks_in_every_format(bench):
 
 
 def test_banks_prints_nothing_when_the_pictures_cannot_be_drawn(bench):
-    fails_in_one_line(bench("banks", "--figures", "/dev/null"), "/dev/null: pictures cannot be written")
+    fails_in_one_line(bench("banks", "--figures", "/dev/null"), "--figures /dev/null: /dev/null is no folder")
 
 
 def test_banks_one_row_per_instruction(bench):

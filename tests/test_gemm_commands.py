@@ -99,7 +99,11 @@ def test_explain_shows_each_section_in_every_form(command: Command, monkeypatch:
 
 @needs_records
 def test_explain_refuses_what_is_not_there(command: Command, tmp_path: Path) -> None:
-    assert command("explain", "--arch", "75")[::2] == (2, "gemm-bench: --arch '75': choose from 80, 90\n")
+    code, _, err = command("explain", "--arch", "100")
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith("gemm-bench: --arch: sm_100: no figures of it are on file for the simulator (cycles between ")
+    assert err.endswith("; choose from sm_80, sm_90\n")
+    assert "--arch 'Ada': not an architecture; write 80 or 80,90" in command("explain", "--arch", "80,Ada")[2]
     assert command("explain", "--format", "xml")[0] == 2
     code, out, err = command("explain", "--record", tmp_path / "absent")
     assert (code, out) == (2, "")

@@ -229,7 +229,7 @@ def test_bad_input_is_one_line_and_status_2(arguments: list[str], says: str) -> 
 
 
 def test_the_command_writes_the_record_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = tmp_path / "made" / "tools.json"
+    out = tmp_path / "tools.json"
     started: list[Design] = []
 
     def run(design: Design, *, device: int, note: Callable[[str], None]) -> dict[str, Any]:

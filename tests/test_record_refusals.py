@@ -187,7 +187,8 @@ def test_of_a_file_of_something_else_nobody_is_told_to_delete_it(content: bytes,
 def test_a_folder_or_an_empty_name_is_no_record(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
-    with pytest.raises(UserError, match=f"'{name or '.'}': is a folder or no name at all"):
+    why = "folder: is a folder; give" if name == "folder" else r"'\.': an empty name, or the folder here; give"
+    with pytest.raises(UserError, match=f"^{why} the name of a file$"):
         read_record(Path(name))
-    with pytest.raises(UserError, match="is a folder or no name at all"):
+    with pytest.raises(UserError, match=f"^--out {why} the name of a file$"):
         check_writable(Path(name))

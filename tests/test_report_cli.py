@@ -199,7 +199,7 @@ def header_only(path: Path) -> None:
         (None, ["plot", "r.jsonl", "--format", "pdf"], "--format 'pdf': choose from png, svg"),
         (None, ["show", "r.jsonl", "--format", "csv"], "--format 'csv': choose from table, md, json"),
         (None, ["export", "r.jsonl", "--form", "xls"], "--form 'xls': choose from csv, pandas"),
-        (None, ["export", "r.jsonl", "--out", "r.jsonl/x"], "r.jsonl/x: cannot be written"),
+        (None, ["export", "r.jsonl", "--out", "r.jsonl/x"], "r.jsonl/x: there is no folder r.jsonl; make it first"),
         (None, ["readme", "absent"], "absent: neither it nor a folder above it holds docs/pages/figures.yaml"),
         (None, ["table"], "Missing argument 'RECORD...'"),
     ],
@@ -279,8 +279,8 @@ OUTPUTS = {"report": ["report", "r.jsonl", "--html"], "export": ["export", "resu
         ("soft.html", "is one of the records"),
         ("hard.html", "is one of the records"),
         ("results/micro.jsonl", "exists already and may be a record"),
-        ("results", "is a folder or no name at all"),
-        ("", "is a folder or no name at all; give the name of a file"),
+        ("results", " results: is a folder; give the name of a file"),
+        ("", " '.': an empty name, or the folder here; give the name of a file"),
     ],
 )
 def test_an_output_never_replaces_a_record(run: Command, arguments: list[str], name: str, why: str) -> None:

@@ -19,7 +19,7 @@ from gemm.explain.figures import machine_for
 from gemm.explain.kernels import contention_program
 from gemm.explain.machine import Machine
 from gemm.explain.predict import predict_reads
-from gemm.explain.simulate import simulate
+from gemm.explain.simulated import simulate
 from micro.contention import ARMS, WARPS
 from micro.variants import VARIANTS
 from stats.errors import UserError

@@ -141,5 +141,8 @@ def machine(arch: int) -> Machine:
     """The table's machine for sm_``arch``. Raises UserError where the table has none."""
     if arch not in MACHINES:
         known = ", ".join(f"sm_{a}" for a in MACHINES)
-        raise UserError(f"sm_{arch}: no simulator parameters on file; choose from {known}")
+        raise UserError(
+            f"sm_{arch}: no figures of it are on file for the simulator (cycles between mma, latency of shared memory "
+            f"and of L2, rate of L2: each measured or published); choose from {known}"
+        )
     return MACHINES[arch]

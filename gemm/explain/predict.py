@@ -17,7 +17,8 @@ from gemm.explain.figures import machine_and_blocks, machine_for
 from gemm.explain.kernels import WORKS, copy_lines, gemm_program, micro_program, reads_program
 from gemm.explain.machine import Machine
 from gemm.explain.program import Program
-from gemm.explain.simulate import Blocks, Simulation, simulate
+from gemm.explain.simulate import Blocks, Simulation
+from gemm.explain.simulated import simulate
 from gemm.variants import LADDER_PAIRS, Kernel
 from micro.arm_names import Work
 from micro.layout import layout

@@ -13,17 +13,27 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from stats.errors import UserError
+from stats.errors import UserError, need_no_folder
 
-__all__ = ["need_place", "refuse_records", "write_all", "write_whole"]
+__all__ = ["need_folder", "need_place", "refuse_records", "write_all", "write_whole"]
 
 
 def need_place(option: str, out: Path) -> None:
     """Raises UserError, before any work, where the file ``out`` could not be written afterwards."""
+    need_no_folder(out, option)
     if not out.parent.is_dir():
         raise UserError(f"{option} {out}: there is no folder {out.parent}; make it first")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
         raise UserError(f"{option} {out}: cannot be written; choose another place")
+
+
+def need_folder(option: str, folder: Path) -> None:
+    """Raises UserError, before any work, where ``folder`` is none and could not be made."""
+    place = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not place.is_dir():
+        raise UserError(f"{option} {folder}: {place} is no folder; choose another place")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UserError(f"{option} {folder}: cannot be written; choose another place")
 
 
 def refuse_records(option: str, out: Path, inputs: Iterable[Path]) -> None:
@@ -31,8 +41,7 @@ def refuse_records(option: str, out: Path, inputs: Iterable[Path]) -> None:
 
     Raises UserError naming ``option`` and the file; a folder is refused, too.
     """
-    if out.is_dir():
-        raise UserError(f"{option} {str(out)!r}: is a folder or no name at all; give the name of a file")
+    need_no_folder(out, option)
     target = out.resolve()
     for path in inputs:
         # A hard link has another resolved name, a record not yet there has no identity: both are asked.

@@ -5,14 +5,17 @@ The trap: silence reads as "yes", so a hash whose files are not named is told ap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from stats.provenance import PACKAGE_ROOT, todays_hash
+from stats.records import Record
+from stats.tables import Format, told
 
-__all__ = ["Freshness", "freshness"]
+__all__ = ["Freshness", "freshness", "marked", "of_document", "of_record"]
 
 
 @dataclass(frozen=True)
@@ -41,3 +44,32 @@ def freshness(source_hash: str, sources: Sequence[str], flags: Sequence[str], ro
     gone = next((name for name in sources if not (root / name).is_file()), None)
     now = f"today's are {today}" if today else f"{gone} is no longer there"
     return Freshness("stale", f"STALE: recorded from kernel sources {source_hash}, {now}; measure again before quoting")
+
+
+def of_record(record: Record) -> tuple[str, Freshness]:
+    """The name of a record and its state."""
+    header = record.header
+    return record.name, freshness(header.source_hash, header.sources, header.build_flags)
+
+
+def of_document(name: str, made: Mapping[str, Any]) -> tuple[str, Freshness]:
+    """The same of a JSON document that carries the hash and the files behind it."""
+    sources, flags = (made.get(key) or [] for key in ("sources", "build_flags"))
+    return name, freshness(str(made.get("source_hash", "none")), [*map(str, sources)], [*map(str, flags)])
+
+
+def marked(text: str, fmt: Format, read: Iterable[tuple[str, Freshness]]) -> str:
+    """``text`` under a line on what was read and is not known to be of today's kernels.
+
+    CSV and JSON are left as they are, for programs: there the line goes to stderr.
+    """
+    names: dict[str, list[str]] = {}
+    for name, state in read:
+        if state.line:
+            names.setdefault(state.line, []).append(name)
+    lines = [f"{', '.join(dict.fromkeys(found))}: {line}" for line, found in names.items()]
+    if fmt in ("csv", "json"):
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
+        return text
+    end = "  \n" if fmt == "md" else "\n"
+    return "".join(told(line, fmt) + end for line in lines) + ("\n" if lines else "") + text
