@@ -18,6 +18,7 @@ from micro.config import VariantNames
 from micro.variants import VARIANTS
 from stats.config import TrialConfig, option_error
 from stats.errors import UserError
+from stats.plain_words import fault
 
 __all__ = ["GemmConfig", "with_changes"]
 
@@ -156,5 +157,4 @@ def with_changes(config: GemmConfig, changes: dict[str, Any]) -> GemmConfig:
             option = _OPTIONS.get(field, "--" + field.replace("_", "-"))
             raise UserError(option_error(option, GemmConfig, error)) from None
         where = ".".join(str(part) for part in first["loc"])
-        message = str(first["msg"]).removeprefix("Value error, ")
-        raise UserError(f"{where}: {message}" if where else message) from None
+        raise UserError(f"{where}: {fault(first)}" if where else fault(first)) from None

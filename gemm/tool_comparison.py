@@ -19,8 +19,9 @@ from typing import Any
 from gemm.tool_design import DO_BENCH, MEASURES, NVBENCH, Comparison, Design, design_from
 from gemm.tool_rows import columns_for, summarise
 from gemm.tool_worker import NVBENCH_DIED
-from stats.errors import BenchError, UserError, unreadable
+from stats.errors import BenchError, UserError
 from stats.provenance import created_utc, git_state
+from stats.reader import read_json
 from stats.safe_text import dumped
 from stats.tables import Format, render, to_json, told
 
@@ -96,12 +97,7 @@ def record_text(record: Mapping[str, Any]) -> str:
 
 def read_tools_record(path: Path) -> dict[str, Any]:
     """Read a record and compute its rows anew. Raises UserError for a file that is none."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise unreadable(path, error) from None
-    except (ValueError, RecursionError):
-        raise UserError(f"{path}: not JSON; give the file that {TOOLS_RECORD} --out wrote") from None
+    record = read_json(path, f"give the file that {TOOLS_RECORD} --out wrote")
     if not isinstance(record, dict) or record.get("tool") != TOOLS_RECORD:
         raise UserError(f"{path}: not a record of {TOOLS_RECORD}; give the file that {TOOLS_RECORD} --out wrote")
     known = {(tool, measure) for tool, measure, _ in MEASURES}

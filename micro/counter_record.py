@@ -7,15 +7,15 @@ kernels have changed, so the hash is not optional.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from micro.counter_config import Group
-from stats.errors import UserError, unreadable
+from stats.errors import UserError
 from stats.plain_words import fault
+from stats.reader import read_json
 from stats.records import Device
 
 __all__ = [
@@ -137,12 +137,7 @@ class CountersRecord(_Model):
 
 def read_counters(path: Path) -> CountersRecord:
     """Read a record of a counter run. Raises UserError: not readable, not one, or of a newer schema."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise unreadable(path, error) from None
-    except (ValueError, RecursionError):
-        raise UserError(f"{path}: is not JSON; give the file that counters --out wrote") from None
+    data = read_json(path, "give the file that counters --out wrote")
     if not isinstance(data, dict) or data.get("kind") != "counters":
         raise UserError(f"{path}: is not a record of a counter run; give the file that counters --out wrote")
     version = data.get("schema_version")

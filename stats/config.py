@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from stats.config_text import explain, parse_yaml
 from stats.errors import UserError
+from stats.plain_words import fault
 from stats.schema import Blocks, MarginPercent, Processes, Seed, compared_arms
 from stats.spec import TrialSpec
 
@@ -57,7 +58,7 @@ class TrialConfig(ConfigModel):
     """What every experiment states before it runs; micro and gemm configs add their own keys."""
 
     processes: Processes = 8
-    blocks: Blocks = 20  # even, so that each order is run as often as its reverse
+    blocks: Blocks = Field(20, ge=2)  # even, so that each order is run as often as its reverse
     warmup_blocks: int = Field(2, ge=0)
     seed: Seed = 1
     margin_percent: MarginPercent = 0.5
@@ -200,6 +201,8 @@ def option_error(option: str, model: type[BaseModel], error: ValidationError) ->
             return f"{what}: choose from {bounds['Ge'].ge} to {bounds['Le'].le}"
     if first["type"] == "literal_error":
         return f"{what}: choose from {first['ctx']['expected']}"
+    if first["type"] != "value_error":
+        return f"{option}: {fault(first)}"
     return f"{what}: {message.removeprefix(f'{given} ')}"
 
 

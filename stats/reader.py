@@ -27,7 +27,7 @@ from stats.errors import UserError, unreadable
 from stats.plain_words import fault, quoted
 from stats.schema import LARGEST_COUNT, SCHEMA_VERSION, CellRow, Header, ProcessEvent, ProcessRow, Record, SkipRow
 
-__all__ = ["is_packed", "newest_first", "read_record", "record_bytes"]
+__all__ = ["is_packed", "newest_first", "read_json", "read_record", "record_bytes"]
 
 _HEADER_START = '{"kind":"header"'  # as the writer writes it; what starts otherwise is a file of something else
 _REMEDY = "give a .jsonl that a run wrote with --out"
@@ -245,6 +245,19 @@ def record_bytes(path: Path) -> bytes:
         if data.startswith(mark):
             raise UserError(f"{path}: {encoding} text, and a record is UTF-8; save it as UTF-8")
     return data.removeprefix(_UTF8_MARK)
+
+
+def read_json(path: Path, remedy: str) -> Any:
+    """The value of a JSON file, or the list of those in a ``.jsonl``. Raises UserError that ends with ``remedy``."""
+    try:
+        text = record_bytes(path).decode("utf-8")
+        if path.suffix == ".jsonl":
+            return [_json(line) for line in text.splitlines() if line.strip()]
+        return _json(text)
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: not UTF-8 text, so not JSON; {remedy}") from None
+    except ValueError as error:
+        raise UserError(f"{path}: {error}; {remedy}") from None
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str, bool]]:

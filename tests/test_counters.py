@@ -210,7 +210,11 @@ def test_a_record_gives_the_same_tables_again_without_ncu(run, tmp_path: Path) -
 
 def test_a_file_that_is_no_counter_record_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
-    for content, says in (("{", "is not JSON"), ("[]", "is not a record"), ('{"kind": "counters"}', "schema version")):
+    for content, says in (
+        ("{", "not JSON at column 2"),
+        ("[]", "is not a record"),
+        ('{"kind": "counters"}', "schema version"),
+    ):
         path.write_text(content, encoding="utf-8")
         with pytest.raises(UserError, match=says):
             read_counters(path)

@@ -320,4 +320,4 @@ def test_the_command_needs_records_that_exist() -> None:
     result = runner.invoke(app, ["explain", "--record", "nowhere.jsonl"])
     assert "no such file" in str(result.exception)
     result = runner.invoke(app, ["explain", "--arch", "75"])
-    assert "choose from 80, 90" in str(result.exception)
+    assert "choose from sm_80, sm_90" in str(result.exception)

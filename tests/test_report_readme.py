@@ -232,7 +232,7 @@ def test_a_bad_template_is_named_with_its_line_and_nothing_is_written(folder: Pa
         ("tables: {arms: {file: gemm.jsonl, at: x}}", r"README\.md:2: "),
         ("tables: {arms: {record: gemm.jsonl}}", r"figures\.yaml:1: .*needs record and table, or else file"),
         ("tables: {arms: {record: gemm.jsonl, table: arms, file: x}}", "needs record and table, or else file"),
-        ("tables: {arms: {record: a, table: b, where: {swizzle: on}}}", r"figures\.yaml:1: .*swizzle"),
+        ("tables: {arms: {record: a, table: b, where: {swizzle: true}}}", r"figures\.yaml:1: .*swizzle"),
         ("tables: {arms: {record: a, table: b, colour: red}}", r"figures\.yaml:1: .*colour"),
         ("tables: {given: {record: a, table: b}}", "given means something else in a template"),
         ("tables: {a-b: {record: a, table: b}}", "'a-b' is no name"),

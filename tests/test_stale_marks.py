@@ -21,7 +21,7 @@ SHOWN = {
     "gemm-bench tools": ["--record", "{}/tools-h200.json"],
     "gemm-bench aa": ["--record", "{}/aa-h200-0.jsonl"],
     "gemm-bench inject": ["--record", "{}/inject-h200.jsonl"],
-    "gemm-bench explain": ["--record", "{}/stream-h200.jsonl"],
+    "gemm-bench explain": ["--record", "{}/micro-h200.jsonl"],
     "gemm-bench explain claims": ["--record", "{}/counters-gemm-h200.json"],
     "gemm-bench explain fit": ["--record", "{}/stream-h200.jsonl"],
     "gemm-bench explain kernels": ["--record", "{}/stream-h200.jsonl"],

@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 import typer
+from page_files import put_pages
 from rich.cells import cell_len
 
 import gemm.cli
@@ -44,10 +45,7 @@ RECORDS = sorted(RESULTS.glob("*.jsonl"))
 MICRO, LADDER, CONTENTION, STREAM, PREFETCH = (
     str(RESULTS / f"{name}-h200.jsonl") for name in ("micro", "ladder-a", "contention", "stream", "prefetch")
 )
-PAGE = (
-    'Some words, then <!-- bench:value record={record} query=gemm row="arm=A1" column=ms spec= -->1.0<!-- '
-    "/bench:value -->.\n\nAnd 12.5 % that nobody has measured and that stands in a line longer than it ought to be.\n"
-)
+FIGURES = "tables: {comparisons: {record: results/ladder-a-h200.jsonl, table: comparisons}}\n"
 
 
 def measured_gemm() -> None:
@@ -89,7 +87,7 @@ CASES: dict[str, list[Case]] = {
     "bench-stats repeats": [[LADDER, PREFETCH, "--a", "A1", "--b", "A3"]],
     "bench-stats table": [[PREFETCH], [MICRO, "--query", "comparisons"], [LADDER, "--list"]],
     "bench-stats plot": [[LADDER, "--figure", "paired", "--format", "svg"]],
-    "bench-stats readme": [["page.md", "--check", "--untraced"]],
+    "bench-stats readme": [["--check", "--untraced"]],
     "bench-stats show": [[PREFETCH], [STREAM]],
     "bench-stats export": [],  # rows for programs
     "bench-stats report": [[STREAM, "--html", "page.html"]],
@@ -210,7 +208,7 @@ def printed(
 @pytest.fixture
 def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to write into, with a page and the recorded results."""
-    (tmp_path / "page.md").write_text(PAGE.format(record="results/ladder-a-h200.jsonl"), encoding="utf-8")
+    put_pages(tmp_path, FIGURES, readme="{{ table('comparisons') }}\n\n5 % more, which nobody measured\n")
     (tmp_path / "results").symlink_to(RESULTS)
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -7,7 +7,6 @@ neither, so records of several devices are refused.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from gemm.variants import LADDER_PAIRS, Kernel
 from micro.arm_names import MMA_ARM, Work, arm_name
 from stats.errors import UserError
 from stats.levels import ArmLevels, Level
+from stats.reader import read_json
 from stats.records import CellRow, Record, read_record
 
 __all__ = ["Evidence", "gather", "warp_ksteps_per_sm"]
@@ -144,8 +144,8 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 
 def _counters(path: Path) -> dict[str, Any] | None:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        data = read_json(path, "")
+    except UserError:
         return None
     return data if isinstance(data, dict) and data.get("kind") == "counters" else None
 

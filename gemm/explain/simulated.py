@@ -26,7 +26,7 @@ from stats.report.files import write_whole
 
 # Relative to the packages' folder: all from which a result follows, given the program.
 SIMULATOR_SOURCES = (
-    *(f"gemm/explain/{name}.py" for name in ("simulate", "memory", "operands", "machine", "program")),
+    *(f"gemm/explain/{name}.py" for name in ("simulate", "step", "memory", "operands", "machine", "program")),
     "micro/limits.py",
 )
 

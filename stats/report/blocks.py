@@ -23,7 +23,7 @@ from stats.report.freshness import Freshness
 from stats.report.model import FigureData, Table
 from stats.report.source import Source
 from stats.report.values import select_rows
-from stats.tables import render
+from stats.tables import render, told
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ def figure_block(source: Source, figure: str, file: str, link: str, folder: Path
     full = caption_of(source, data)
     picture = Picture(folder / file, f"{source.record.name}-{figure}", data, full)
     text = f"{caption.rstrip('.')}; {source.caption}" if caption else full
-    content = f"{_stale_line(source.freshness)}![{data.title}]({link})\n\n<sub>{_sentence(text)}</sub>"
+    title = told(data.title, "md")
+    content = f"{_stale_line(source.freshness)}![{title}]({link})\n\n<sub>{_sentence(text)}</sub>"
     return Made(content, source.freshness, picture)
 
 
@@ -82,13 +83,14 @@ def _stale_line(state: Freshness) -> str:
 
 
 def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:] + ("" if text.endswith(".") else ".") if text else text
+    whole = text[0].upper() + text[1:] + ("" if text.endswith(".") else ".") if text else text
+    return told(whole, "md")
 
 
 def digest(data: FigureData, caption: str) -> str:
     """Hash of what a figure shows and of the code that draws it; numbers to six digits, which no drawing resolves."""
     plain = json.dumps([type(data).__name__, _plain(data), caption], sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(plain.encode() + _drawing_code()).hexdigest()[:24]
+    return hashlib.sha256(plain.encode("utf-8", "surrogatepass") + _drawing_code()).hexdigest()[:24]
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,6 @@ like a record, so a ``source_hash`` with its ``sources`` and ``build_flags`` at 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from stats.errors import UserError
 from stats.provenance import PACKAGE_ROOT
+from stats.reader import read_json
 from stats.report.freshness import Freshness, freshness
 from stats.report.model import Table
 from stats.report.values import formatted
@@ -48,19 +48,7 @@ def _top(content: Any) -> Mapping[str, Any]:
 
 def read_document(path: Path, name: str, root: Path = PACKAGE_ROOT) -> Document:
     """Read a ``.json`` or ``.jsonl`` file. Raises UserError for a file that cannot be read or is not JSON."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{name}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{name}: not UTF-8 text; is this JSON?") from None
-    try:
-        if path.suffix == ".jsonl":
-            content: Any = [json.loads(line) for line in text.splitlines() if line.strip()]
-        else:
-            content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{name}: not JSON ({str(error).splitlines()[0]})") from None
+    content = read_json(path, "name a JSON file")
     top = _top(content)
     sources, flags = top.get("sources") or [], top.get("build_flags") or []
     if not isinstance(sources, list) or not isinstance(flags, list):
