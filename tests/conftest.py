@@ -17,17 +17,12 @@ from typing import Any
 import pytest
 from commands import no_gpu, run_command
 from doctor_stand_ins import libcuda
-from hypothesis import settings
 
 from micro.device import cuda_device_count
 from micro.toolchain import disassembler, find_host_compiler, find_toolkit
 from stats.errors import UserError
 
 __all__ = ["libcuda", "no_gpu", "run_command"]  # fixtures: pytest finds them here, whoever asks
-
-
-# Without the slow tests a fifth of the examples of those that ask for a share of the profile's.
-settings.register_profile("quick", max_examples=settings.default.max_examples // 5)
 
 
 def _device() -> None:
@@ -71,9 +66,7 @@ def _missing(marker: str) -> str | None:
     return None
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    if "not slow" in config.option.markexpr:
-        settings.load_profile("quick")
+def pytest_configure() -> None:
     # A shell starts background jobs with SIGINT ignored, which the code under test would leave so, as with nohup.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

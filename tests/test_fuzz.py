@@ -37,16 +37,7 @@ from stats.report.show import shown
 from stats.report.source import Library
 from stats.tables import to_json
 
-
-def examples(percent: int) -> settings:
-    """So many per cent of the profile's examples, which are fewer where slow tests are left out (conftest.py)."""
-    return settings(
-        max_examples=percent * settings.default.max_examples // 100,
-        deadline=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
-    )
-
-
+FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 MODELS = [GemmConfig, MicroConfig, InstructionsConfig, ContentionConfig, CountersConfig, StreamConfig]
 
 
@@ -128,7 +119,7 @@ YAML_NOISE = st.sampled_from(
 
 
 @given(st.sampled_from(config_names()), st.sampled_from(MODELS), damage(YAML_NOISE))
-@examples(150)
+@settings(FEW, max_examples=150)
 def test_a_damaged_config_is_read_or_refused_naming_the_file(
     tmp_path: Path, name: str, model: type[Any], spoil: Callable[[str], str]
 ) -> None:
@@ -195,7 +186,7 @@ def every_output(path: Path) -> None:
 
 
 @given(st.integers(0, 1), damage(JSON_NOISE))
-@examples(40)
+@FEW
 def test_a_damaged_record_is_analysed_or_refused(
     tmp_path: Path, texts: Callable[[int], str], which: int, spoil: Callable[[str], str]
 ) -> None:
@@ -205,7 +196,7 @@ def test_a_damaged_record_is_analysed_or_refused(
 
 
 @given(st.integers(0, 1), st.integers(0, 30), st.integers(0, 40), VALUES)
-@examples(60)
+@settings(FEW, max_examples=60)
 def test_a_record_with_an_odd_value_is_analysed_or_refused(
     tmp_path: Path, texts: Callable[[int], str], which: int, line: int, number: int, value: Any
 ) -> None:
@@ -243,7 +234,7 @@ FIELD_NOISE = st.sampled_from(
 
 
 @given(damage(FIELD_NOISE), st.sampled_from(["README.md", "figures.yaml"]))
-@examples(60)
+@settings(FEW, max_examples=60)
 def test_a_damaged_template_becomes_a_page_or_nothing(tmp_path: Path, spoil: Callable[[str], str], name: str) -> None:
     put_pages(tmp_path, readme=TEMPLATE)
     page, damaged = tmp_path / "README.md", tmp_path / "docs" / "pages" / name
@@ -264,7 +255,7 @@ def test_a_damaged_template_becomes_a_page_or_nothing(tmp_path: Path, spoil: Cal
 
 
 @given(st.text(alphabet="0123456789x×X+- .eE\n", max_size=30) | st.text(max_size=20))
-@examples(200)
+@settings(FEW, max_examples=200)
 def test_any_shape_is_parsed_or_refused(text: str) -> None:
     shape, refusal = attempt(lambda: parse_shape(text), UserError)
     if shape is None:
@@ -282,7 +273,7 @@ RAW = (
 
 
 @given(damage(st.sampled_from(['"', ",", "\n", "(", ")", ";", ":", "==", "\x00", "9" * 30, "nan", "é", "\r"])))
-@examples(150)
+@settings(FEW, max_examples=150)
 def test_any_answer_of_ncu_is_read_or_refused(spoil: Callable[[str], str]) -> None:
     text = spoil(RAW)
     parse_names(text)
@@ -294,6 +285,6 @@ def test_any_answer_of_ncu_is_read_or_refused(spoil: Callable[[str], str]) -> No
 
 
 @given(st.text(alphabet=string.printable, max_size=60))
-@examples(40)
+@settings(FEW)
 def test_any_text_is_no_instances_or_some(text: str) -> None:
     assert all(label == label.strip() for label in parse_instances(text))
