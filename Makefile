@@ -39,10 +39,10 @@ bench: $(INSTALLED) ## install into .venv, then run micro-bench --do-mma both
 
 test: $(INSTALLED) ## install into .venv, then run the quick tests (GPU tests are skipped where there is none)
 	@echo "Running the quick tests, some minutes; make test-all runs the slow ones, too."
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
 
 test-all: $(INSTALLED) ## every test: simulations, packaging and many architectures, too
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-gpu: $(INSTALLED) ## only the tests that need a GPU
 	$(BIN)/python -m pytest -m gpu
@@ -65,7 +65,7 @@ format: $(INSTALLED) ## rewrite sources in the project's format
 
 coverage: $(INSTALLED) ## the tests with line and branch coverage of the three packages; fails below the floors
 	@mkdir -p build
-	$(BIN)/python -m pytest -n auto -m "not packaging" --cov --cov-report=term --cov-report=json:build/coverage.json
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not packaging" --cov --cov-report=term --cov-report=json:build/coverage.json
 	$(BIN)/python tests/coverage_floor.py build/coverage.json
 
 types: $(INSTALLED) ## mypy

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from stats.config_text import explain, parse_yaml
 from stats.errors import UserError
 from stats.plain_words import fault
-from stats.schema import Blocks, MarginPercent, Processes, Seed, compared_arms
+from stats.schema import MarginPercent, Processes, Seed, compared_arms
 from stats.spec import TrialSpec
 
 __all__ = [
@@ -58,7 +58,7 @@ class TrialConfig(ConfigModel):
     """What every experiment states before it runs; micro and gemm configs add their own keys."""
 
     processes: Processes = 8
-    blocks: Blocks = Field(20, ge=2)  # even, so that each order is run as often as its reverse
+    blocks: int = Field(20, ge=2, le=100_000)  # even, so that each order is run as often as its reverse
     warmup_blocks: int = Field(2, ge=0)
     seed: Seed = 1
     margin_percent: MarginPercent = 0.5

@@ -208,7 +208,8 @@ def test_figures_and_pages_of_a_hostile_record_are_well_formed(run: Run) -> None
     page = clean(Path("out.html").read_text(encoding="utf-8"))
     assert "<script" not in page
     assert "<b>" not in page
-    again = replace(hostile_record(EVERYTHING), header=replace(hostile_record(EVERYTHING).header, seed=2))
+    first = hostile_record(EVERYTHING)
+    again = replace(first, header=first.header.model_copy(update={"seed": 2}))
     written(again, Path("again.jsonl"))
     assert run("repeats", "r.jsonl", "again.jsonl", "--a", f"{EVERYTHING}A{EVERYTHING}", "--b", "B")[0] == 0
     assert run("plan", "r.jsonl", "--half-width", "50%", "--a", f"{EVERYTHING}A{EVERYTHING}")[0] in (0, 2)

@@ -21,7 +21,7 @@ SHOWN = {
     "gemm-bench tools": ["--record", "{}/tools-h200.json"],
     "gemm-bench aa": ["--record", "{}/aa-h200-0.jsonl"],
     "gemm-bench inject": ["--record", "{}/inject-h200.jsonl"],
-    "gemm-bench explain": ["--record", "{}/micro-h200.jsonl"],
+    "gemm-bench explain": ["--record", "{}/stream-h200.jsonl"],
     "gemm-bench explain claims": ["--record", "{}/counters-gemm-h200.json"],
     "gemm-bench explain fit": ["--record", "{}/stream-h200.jsonl"],
     "gemm-bench explain kernels": ["--record", "{}/stream-h200.jsonl"],
@@ -49,6 +49,7 @@ def altered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder to read, whose records, as a test names them, are of other sources; what takes long is left out."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("gemm.cli_explain._sections", lambda *_: {})
+    monkeypatch.setattr("gemm.explain.kernels.without_machine_code", lambda: None)
     monkeypatch.setattr("gemm.explain.claims.judge", lambda _: [])
     monkeypatch.setattr("gemm.explain.fit.fit_rows", lambda *_: [])
     monkeypatch.setattr("gemm.explain.reach.reach_rows", lambda *_: [])
