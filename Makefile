@@ -48,12 +48,12 @@ test-gpu: $(INSTALLED) ## only the tests that need a GPU
 	$(BIN)/python -m pytest -m gpu
 
 # compute-sanitizer beside nvcc, on PATH or from the wheel nvidia-cuda-sanitizer-api; torch's own kernels are not watched.
-SANITIZE = "$$($(BIN)/python -c 'from micro.toolchain import disassembler; print(disassembler("compute-sanitizer"))')" \
+SANITIZE = "$$($(BIN)/python -c 'from micro.gpu.toolchain import disassembler; print(disassembler("compute-sanitizer"))')" \
 	  --error-exitcode 1 --kernel-name kernel_substring=gemm_kernel
 
 sanitize: $(INSTALLED) ## compute-sanitizer memcheck and racecheck over each variant and each STAGES (GPU)
-	$(SANITIZE) --tool memcheck $(BIN)/python -m gemm.sanitize
-	$(SANITIZE) --tool racecheck $(BIN)/python -m gemm.sanitize
+	$(SANITIZE) --tool memcheck $(BIN)/python -m gemm.kernel.sanitize
+	$(SANITIZE) --tool racecheck $(BIN)/python -m gemm.kernel.sanitize
 
 lint: $(INSTALLED) ## ruff, clang-format
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -72,7 +72,7 @@ types: $(INSTALLED) ## mypy
 	$(BIN)/mypy
 
 simulation: $(INSTALLED) ## 10,000 simulated runs of every world: coverage and error rates, into results/simulation.json
-	$(BIN)/python -m stats.simulate --reps 10000 --out results/simulation.json
+	$(BIN)/python -m stats.proof.simulate --reps 10000 --out results/simulation.json
 
 bench-analysis: $(INSTALLED) ## how long 100,000 cells take to read and to analyse
 	$(BIN)/python tests/benchmark_analysis.py

@@ -10,14 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stats.compare import analyse
-    from stats.errors import BenchError, UserError
-    from stats.inference import Inference, Interval, infer, infer_unpaired
-    from stats.records import Cell, Record, read_record
-    from stats.results import Analysis, Comparison, to_json
-    from stats.trials import ArmSet, TrialSpec, run_trials
-    from stats.two_runs import compare_runs
-    from stats.verdicts import Caution, Verdict, decide
+    from stats.analysis.compare import analyse
+    from stats.analysis.inference import Inference, Interval, infer, infer_unpaired
+    from stats.analysis.results import Analysis, Comparison, to_json
+    from stats.analysis.two_runs import compare_runs
+    from stats.analysis.verdicts import Caution, Verdict, decide
+    from stats.base.errors import BenchError, UserError
+    from stats.record.writer import Cell, Record, read_record
+    from stats.run.trials import ArmSet, TrialSpec, run_trials
 
 __all__ = [
     "Analysis",
@@ -43,26 +43,26 @@ __all__ = [
 ]
 
 _HOME = {
-    "Analysis": "results",
-    "ArmSet": "trials",
-    "BenchError": "errors",
-    "Caution": "verdicts",
-    "Cell": "records",
-    "Comparison": "results",
-    "Inference": "inference",
-    "Interval": "inference",
-    "Record": "records",
-    "TrialSpec": "trials",
-    "UserError": "errors",
-    "Verdict": "verdicts",
-    "analyse": "compare",
-    "compare_runs": "two_runs",
-    "decide": "verdicts",
-    "infer": "inference",
-    "infer_unpaired": "inference",
-    "read_record": "records",
-    "run_trials": "trials",
-    "to_json": "results",
+    "Analysis": "analysis.results",
+    "ArmSet": "run.trials",
+    "BenchError": "base.errors",
+    "Caution": "analysis.verdicts",
+    "Cell": "record.writer",
+    "Comparison": "analysis.results",
+    "Inference": "analysis.inference",
+    "Interval": "analysis.inference",
+    "Record": "record.writer",
+    "TrialSpec": "run.trials",
+    "UserError": "base.errors",
+    "Verdict": "analysis.verdicts",
+    "analyse": "analysis.compare",
+    "compare_runs": "analysis.two_runs",
+    "decide": "analysis.verdicts",
+    "infer": "analysis.inference",
+    "infer_unpaired": "analysis.inference",
+    "read_record": "record.writer",
+    "run_trials": "run.trials",
+    "to_json": "analysis.results",
 }
 
 

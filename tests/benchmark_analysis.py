@@ -11,11 +11,10 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from synthetic import make_record
-
-from stats.records import RecordWriter, read_record
+from stats.record.writer import RecordWriter, read_record
+from tests.makers.synthetic import make_record
 
 
 def main() -> None:
@@ -30,7 +29,7 @@ def main() -> None:
         print(f"read {len(record.cells):,} cells: {time.process_time() - start:.2f} s")
     for label in ("analyse, imports included", "analyse again"):
         start = time.process_time()
-        from stats.compare import analyse
+        from stats.analysis.compare import analyse
 
         result = analyse(record)
         print(f"{label}: {time.process_time() - start:.2f} s of CPU time, {len(result.comparisons)} comparisons")

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import typer
 
-import gemm.cli
-import micro.cli
-import stats.cli
+import gemm.cli.app
+import micro.cli.app
+import stats.cli.app
 
 Command = Callable[..., tuple[int, str, str]]
-PROGRAMS = {"micro-bench": micro.cli, "gemm-bench": gemm.cli, "bench-stats": stats.cli}
+PROGRAMS = {"micro-bench": micro.cli.app, "gemm-bench": gemm.cli.app, "bench-stats": stats.cli.app}
 
 
 def _walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
@@ -52,4 +52,4 @@ def run_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
 @pytest.fixture
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without a GPU, whatever this one has."""
-    monkeypatch.setattr("micro.device.cuda_device_count", lambda: 0)
+    monkeypatch.setattr("micro.gpu.device.cuda_device_count", lambda: 0)

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from commands import no_gpu, run_command
-from doctor_stand_ins import libcuda
 
-from micro.device import cuda_device_count
-from micro.toolchain import disassembler, find_host_compiler, find_toolkit
-from stats.errors import UserError
+from micro.gpu.device import cuda_device_count
+from micro.gpu.toolchain import disassembler, find_host_compiler, find_toolkit
+from stats.base.errors import UserError
+from tests.commands import no_gpu, run_command
+from tests.stand_in.machine import libcuda
 
 __all__ = ["libcuda", "no_gpu", "run_command"]  # fixtures: pytest finds them here, whoever asks
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coverage_floor import FLOORS_PERCENT, main
+
+from tests.coverage_floor import FLOORS_PERCENT, main
 
 PACKAGES = list(FLOORS_PERCENT)
 

@@ -21,21 +21,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from instruction_record import make_record as instruction_record
-from report_records import DEVICE, make_record, written
 
-from gemm import cli as gemm_cli
-from micro import cli as micro_cli
-from micro import device
-from micro.instruction_figure import draw_heat_maps
-from micro.instruction_results import points_of
-from micro.instructions import InstructionsConfig
-from stats import cli
-from stats.errors import UserError
-from stats.progress import TerminalProgress, announced_steps
-from stats.reader import newest_first, read_record
-from stats.records import ArmInfo, ClockState, Record, RecordWriter
-from stats.safe_text import SafeStream, csv_text, dumped, markdown_text, safe_lines, safe_text
+from gemm.cli import app as gemm_cli
+from micro.bench.instructions.design import InstructionsConfig
+from micro.bench.instructions.figure import draw_heat_maps
+from micro.bench.instructions.results import points_of
+from micro.cli import app as micro_cli
+from micro.gpu import device
+from stats.base.errors import UserError
+from stats.base.safe_text import SafeStream, csv_text, dumped, markdown_text, safe_lines, safe_text
+from stats.cli import app as cli
+from stats.record.reader import newest_first, read_record
+from stats.record.writer import ArmInfo, ClockState, Record, RecordWriter
+from stats.run.progress import TerminalProgress, announced_steps
+from tests.makers.instruction_record import make_record as instruction_record
+from tests.makers.report_records import DEVICE, make_record, written
 
 CLASSES = {
     "nul": "\0",

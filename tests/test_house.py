@@ -9,42 +9,118 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-MAY_IMPORT = {"stats": {"stats"}, "micro": {"stats", "micro"}, "gemm": {"stats", "micro", "gemm"}}
+# Each room and those it stands on: it may import these, and all that they may. A room is a folder of a package.
+ROOMS = {
+    "stats.base": (),
+    "stats.record": ("stats.base",),
+    "stats.run": ("stats.record",),
+    "stats.analysis": ("stats.record",),
+    "stats.report": ("stats.analysis",),
+    "stats.proof": ("stats.analysis",),
+    "micro.gpu": ("stats.run",),
+    "micro.model": ("micro.gpu",),
+    "micro.code": ("micro.model",),
+    "micro.bench": ("micro.model", "stats.report"),
+    "micro.counters": ("micro.bench",),
+    "micro.doctor": ("micro.gpu",),
+    "micro.pictures": ("micro.model",),
+    "gemm.kernel": ("micro.code", "micro.bench"),
+    "gemm.ladder": ("gemm.kernel",),
+    "gemm.counters": ("gemm.ladder", "micro.counters"),
+    "gemm.truth": ("gemm.ladder",),
+    "gemm.simulator": ("gemm.kernel",),
+    "gemm.explain": ("gemm.ladder", "gemm.simulator"),
+    "gemm.claims": ("gemm.explain", "micro.counters"),
+}
+PACKAGES = ("stats", "micro", "gemm")  # each may import itself and those before it
+DATA_FOLDERS = {"cuda"}
+
+
+def may_import(room: str) -> set[str]:
+    """Rooms that a room may import: itself, those it stands on, and theirs; a cli all of its package and below."""
+    package, _, name = room.partition(".")
+    if name in ("cli", ""):  # "": what lies in the package itself is a door: __init__, __main__
+        below = PACKAGES[: PACKAGES.index(package) + 1]
+        return {one for one in ROOMS if one.split(".")[0] in below} | {f"{one}.cli" for one in below if name}
+    return {room}.union(*(may_import(one) for one in ROOMS[room]))
+
+
+def room_of(module: str) -> str:
+    """``stats.report.figures.bars`` -> ``stats.report``; a package's own module is in the room with its name alone."""
+    package, _, rest = module.partition(".")
+    return f"{package}.{rest.split('.')[0]}" if (ROOT / package / rest.split(".")[0]).is_dir() and rest else package
 
 
 def imports_of(source: str) -> set[str]:
-    """First parts of every module that a source imports, inside functions too."""
+    """Every module, or name in a module, that a source imports, inside functions and for types alone, too."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.split(".")[0])
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "relative imports hide which room is meant"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
     return found
 
 
-def wrong_way(package: str, source: str) -> set[str]:
-    """Packages of the house that ``package`` must not import but does; torch and CUDA bindings count for stats."""
-    found = imports_of(source)
-    forbidden = set(MAY_IMPORT) - MAY_IMPORT[package]
-    if package == "stats":
-        forbidden |= {"torch", "cupy", "triton", "cuda"}
-    return found & forbidden
+def wrong_way(room: str, source: str) -> set[str]:
+    """What a source in ``room`` imports but must not; torch and CUDA bindings count for stats."""
+    allowed = may_import(room)
+    wrong = {name for name in imports_of(source) if name.split(".")[0] in PACKAGES and room_of(name) not in allowed}
+    if room.split(".")[0] == "stats":
+        wrong |= {name for name in imports_of(source) if name.split(".")[0] in ("torch", "cupy", "triton", "cuda")}
+    return wrong
 
 
-@pytest.mark.parametrize("package", list(MAY_IMPORT))
-def test_imports_run_one_way(package: str) -> None:
-    files = sorted((ROOT / package).rglob("*.py"))
-    assert files
-    wrong = {str(file.relative_to(ROOT)): wrong_way(package, file.read_text(encoding="utf-8")) for file in files}
+def test_imports_run_one_way() -> None:
+    files = [path.relative_to(ROOT) for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    assert len(files) > 100
+    wrong = {}
+    for file in files:
+        room = room_of(".".join(file.with_suffix("").parts))
+        wrong[str(file)] = wrong_way(room, (ROOT / file).read_text(encoding="utf-8"))
     assert {file: names for file, names in wrong.items() if names} == {}
 
 
-def test_an_import_against_the_arrow_is_found() -> None:
-    assert wrong_way("stats", "def f():\n    from micro.banks import wavefronts\n") == {"micro"}
-    assert wrong_way("stats", "import torch.cuda\n") == {"torch"}
-    assert wrong_way("micro", "import gemm\n") == {"gemm"}
-    assert wrong_way("gemm", "import micro, stats, torch\n") == set()
+@pytest.mark.parametrize(
+    ("room", "source", "wrong"),
+    [
+        ("stats.base", "def f():\n    from stats.record.schema import Cell\n", {"stats.record.schema.Cell"}),
+        ("stats.analysis", "from stats.run import clocks\n", {"stats.run.clocks"}),
+        ("stats.report", "if TYPE_CHECKING:\n    import stats.proof.nulls\n", {"stats.proof.nulls"}),
+        ("stats.cli", "def f():\n    from micro.model.banks import wavefronts\n", {"micro.model.banks.wavefronts"}),
+        ("stats.run", "import torch.cuda\n", {"torch.cuda"}),
+        ("stats.run", "import stats\n", {"stats"}),  # the door stands in front of every room
+        ("micro.gpu", "from micro.model.variants import VARIANTS\n", {"micro.model.variants.VARIANTS"}),
+        ("micro.counters", "from micro.cli import static\n", {"micro.cli.static"}),
+        ("micro.cli", "import gemm\n", {"gemm"}),
+        ("gemm.simulator", "from gemm.explain.evidence import Evidence\n", {"gemm.explain.evidence.Evidence"}),
+        ("gemm.cli", "from micro.cli import static\nfrom gemm.claims import text\nimport torch\n", set()),
+        ("gemm.claims", "from stats.base.errors import UserError\nfrom gemm.claims import text\n", set()),
+    ],
+)
+def test_an_import_against_the_arrow_is_found(room: str, source: str, wrong: set[str]) -> None:
+    assert wrong_way(room, source) == wrong
+
+
+def test_the_table_of_rooms_is_the_house() -> None:
+    folders = {
+        f"{package}.{path.name}"
+        for package in PACKAGES
+        for path in (ROOT / package).iterdir()
+        if path.is_dir() and path.name not in DATA_FOLDERS | {"__pycache__"}
+    }
+    assert folders == {*ROOMS, *(f"{package}.cli" for package in PACKAGES)}
+    loose = {path.name for package in PACKAGES for path in (ROOT / package).glob("*.py")}
+    assert loose == {"__init__.py", "__main__.py"}
+
+
+def test_no_room_is_a_hall_and_each_says_what_it_holds() -> None:
+    for package in PACKAGES:
+        for folder in {path.parent for path in (ROOT / package).rglob("*.py")}:
+            assert len(list(folder.glob("*.py"))) <= 21, folder
+            if folder != ROOT / package or package == "stats":
+                assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))), folder
 
 
 CUDA_SOURCES = sorted(path for package in ("micro", "gemm") for path in (ROOT / package / "cuda").rglob("*.c*"))
@@ -93,7 +169,7 @@ SWIZZLE = re.compile(r"\^\s*\(\s*\(+\s*\w+\s*(>>\s*1\s*\)\s*)?&\s*[37]\s*\)+\s*(
 def test_a_swizzle_is_written_once() -> None:
     holding = [path.name for path in CUDA_SOURCES if SWIZZLE.search(path.read_text(encoding="utf-8"))]
     assert holding == ["layout.cuh"]
-    python = [path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py")]
+    python = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     assert [path.name for path in python if SWIZZLE.search(path.read_text(encoding="utf-8"))] == []
 
 
@@ -117,7 +193,7 @@ def test_what_is_no_swizzle_passes(formula: str) -> None:
 
 
 # They hand options on to a module that opens as the others do.
-ONE_LINE_IS_ENOUGH = {"__main__.py", "cli_counters.py", "campaign_cli.py"}
+ONE_LINE_IS_ENOUGH = {"__init__.py", "__main__.py", "counters.py", "campaigns.py"}
 OPENING_LINES = range(3, 13)
 
 
@@ -129,7 +205,7 @@ def opening_lines(source: str) -> int:
 def test_every_module_opens_with_the_question_it_answers() -> None:
     lines = {
         str(path.relative_to(ROOT)): opening_lines(path.read_text(encoding="utf-8"))
-        for package in MAY_IMPORT
+        for package in PACKAGES
         for path in (ROOT / package).rglob("*.py")
         if path.read_text(encoding="utf-8").strip()
     }

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-import conftest
 import pytest
 
-from micro.toolchain import find_toolkit
-from stats.errors import UserError
+from micro.gpu.toolchain import find_toolkit
+from stats.base.errors import UserError
+from tests import conftest
 
 
 def no(name: str) -> Any:
@@ -71,7 +71,7 @@ def test_a_test_that_does_not_ask_sees_neither_torch_nor_nvcc() -> None:
         import torch  # noqa: F401
     with pytest.raises(UserError, match="a test without the mark cuda_build sees no nvcc"):
         find_toolkit()
-    code = "from micro.toolchain import find_toolkit; find_toolkit()"
+    code = "from micro.gpu.toolchain import find_toolkit; find_toolkit()"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "a test without the mark cuda_build sees no nvcc" in process.stderr
 

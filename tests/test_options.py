@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from commands import COMMANDS, PROGRAMS, Command
-from report_records import gemm_record, written
 
-from stats.provenance import PACKAGE_ROOT, suite_version
+from stats.record.provenance import PACKAGE_ROOT, suite_version
+from tests.commands import COMMANDS, PROGRAMS, Command
+from tests.makers.report_records import gemm_record, written
 
 READ = {"--record", "--from", "--cubin"}  # options with the name of something that is there; every other makes it
 # Options of paths, from all commands: (command, option, whether it names a folder).
@@ -26,8 +26,8 @@ OUTPUTS = [
 @pytest.fixture
 def shell(run_command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("micro.device.cuda_device_count", lambda: 0)
-    monkeypatch.setattr("micro.cli_measured.cuda_device_count", lambda: 0, raising=False)
+    monkeypatch.setattr("micro.gpu.device.cuda_device_count", lambda: 0)
+    monkeypatch.setattr("micro.cli.measured.cuda_device_count", lambda: 0, raising=False)
     return run_command
 
 
@@ -64,7 +64,7 @@ def test_a_place_that_cannot_be_is_refused_before_any_work(
 
 
 def test_a_folder_to_fill_is_made(shell: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stats.report.figures.image", lambda *_: b"drawn")
+    monkeypatch.setattr("stats.report.figures.draw.image", lambda *_: b"drawn")
     record = written(gemm_record(processes=2, blocks=2), Path("r.jsonl"))
     assert shell("bench-stats plot", record, "--figure", "run", "--out", "new/one", "--format", "svg")[0] == 0
     assert [path.read_bytes() for path in Path("new/one").iterdir()] == [b"drawn"]
@@ -78,8 +78,8 @@ def test_the_version_is_that_of_the_project(program: str, shell: Command) -> Non
 
 
 def test_the_version_without_a_checkout_is_what_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("stats.provenance.PACKAGE_ROOT", tmp_path)
-    monkeypatch.setattr("stats.provenance.metadata.version", {"smem-bench": "9.8.7"}.__getitem__)
+    monkeypatch.setattr("stats.record.provenance.PACKAGE_ROOT", tmp_path)
+    monkeypatch.setattr("stats.record.provenance.metadata.version", {"smem-bench": "9.8.7"}.__getitem__)
     assert suite_version() == "9.8.7"
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "other"\nversion = "1"\n', encoding="utf-8")
     assert suite_version() == "9.8.7"
@@ -118,7 +118,7 @@ OBEYED = {
 def test_a_prediction_names_the_options_that_it_does_not_obey(
     command: str, shell: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("micro.cli._measured", lambda *_: "a recorded run\n")
+    monkeypatch.setattr("micro.cli.app._measured", lambda *_: "a recorded run\n")
     whole = shell(command)
     assert (whole[0], whole[2]) == (0, "")
     for option, value in NO_EFFECT.get(command, {}).items():
@@ -137,7 +137,7 @@ def test_every_option_of_a_command_with_a_prediction_is_obeyed_named_or_refused(
 
 
 def test_gemm_bench_names_them_too(shell: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gemm.cli._compiled", lambda *_: "compiled\n")
+    monkeypatch.setattr("gemm.cli.app._compiled", lambda *_: "compiled\n")
     values = {"--shape": "4096x4096x4096", "--processes": "4", "--blocks": "4", "--launches": "2", "--l2": "hot"}
     values |= {"--seed": "3", "--clocks": "monitor"}
     for option, value in values.items():

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from report_records import micro_record, usual
+
+from tests.makers.report_records import micro_record, usual
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("stats", "micro", "gemm")

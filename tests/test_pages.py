@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import typer
 
-from stats import errors
+from stats.base import errors
 from stats.report.commands import APPS, command_of, walk
 from stats.report.page_figures import read_figures
 from stats.report.untraced import without_code

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import COMMANDS, Command
+
+from tests.commands import COMMANDS, Command
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="no recorded runs here")
@@ -48,16 +49,16 @@ def test_every_command_that_reads_records_is_here() -> None:
 def altered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder to read, whose records, as a test names them, are of other sources; what takes long is left out."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gemm.cli_explain._sections", lambda *_: {})
-    monkeypatch.setattr("gemm.explain.kernels.without_machine_code", lambda: None)
-    monkeypatch.setattr("gemm.explain.claims.judge", lambda _: [])
+    monkeypatch.setattr("gemm.cli.explain._sections", lambda *_: {})
+    monkeypatch.setattr("gemm.simulator.kernels.without_machine_code", lambda: None)
+    monkeypatch.setattr("gemm.claims.verdicts.judge", lambda _: [])
     monkeypatch.setattr("gemm.explain.fit.fit_rows", lambda *_: [])
     monkeypatch.setattr("gemm.explain.reach.reach_rows", lambda *_: [])
-    monkeypatch.setattr("gemm.campaign_report.judge", lambda _: [])
+    monkeypatch.setattr("gemm.truth.campaign_report.judge", lambda _: [])
     for rows in ("aa_rows", "inject_rows"):
-        monkeypatch.setattr(f"gemm.campaign_report.{rows}", lambda _: [{"inside": "yes"}])
-    monkeypatch.setattr("stats.repeats.repeat_rows", lambda *_: [])
-    monkeypatch.setattr("micro.device.cuda_device_count", lambda: 0)
+        monkeypatch.setattr(f"gemm.truth.campaign_report.{rows}", lambda _: [{"inside": "yes"}])
+    monkeypatch.setattr("stats.analysis.repeats.repeat_rows", lambda *_: [])
+    monkeypatch.setattr("micro.gpu.device.cuda_device_count", lambda: 0)
     return tmp_path / "results"
 
 

@@ -24,23 +24,23 @@ from typing import Any
 
 import pytest
 import typer
-from page_files import put_pages
 from rich.cells import cell_len
 
-import gemm.cli
-import micro.cli
-import stats.cli
-from micro.cubin import Resources
-from micro.doctor_probes import Finding
-from micro.limits import Residency
-from micro.sass_report import CATEGORIES, Kernel, LoopCounts
-from stats.errors import run_app
-from stats.records import read_record
-from stats.tables import fitted, render
+import gemm.cli.app
+import micro.cli.app
+import stats.cli.app
+from micro.code.counts import CATEGORIES, Kernel, LoopCounts
+from micro.code.cubin import Resources
+from micro.doctor.probes import Finding
+from micro.gpu.limits import Residency
+from stats.base.errors import run_app
+from stats.base.tables import fitted, render
+from stats.record.writer import read_record
+from tests.makers.page_files import put_pages
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
-APPS = {"micro-bench": micro.cli.app, "gemm-bench": gemm.cli.app, "bench-stats": stats.cli.app}
+APPS = {"micro-bench": micro.cli.app.app, "gemm-bench": gemm.cli.app.app, "bench-stats": stats.cli.app.app}
 RECORDS = sorted(RESULTS.glob("*.jsonl"))
 MICRO, LADDER, CONTENTION, STREAM, PREFETCH = (
     str(RESULTS / f"{name}-h200.jsonl") for name in ("micro", "ladder-a", "contention", "stream", "prefetch")
@@ -50,7 +50,7 @@ FIGURES = "tables: {comparisons: {record: results/ladder-a-h200.jsonl, table: co
 
 def measured_gemm() -> None:
     """What the bare ``gemm-bench`` prints on a GPU."""
-    sys.stdout.write(gemm.cli._report(read_record(Path(PREFETCH)), "table"))
+    sys.stdout.write(gemm.cli.app._report(read_record(Path(PREFETCH)), "table"))
 
 
 def measured_stream() -> None:
@@ -141,8 +141,8 @@ def _kernels(labels: dict[str, str]) -> list[Kernel]:
 @pytest.fixture
 def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recorded or made rows in the place of whatever needs a GPU, nvcc or minutes."""
-    from gemm.check import CheckReport
     from gemm.explain import attribution, fit, guide, predict, roofline
+    from gemm.ladder.check import CheckReport
 
     def recorded(name: str) -> Any:
         return json.loads((RESULTS / name).read_text(encoding="utf-8"))
@@ -160,24 +160,24 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     long = "a detail of many words " * 6
     findings = [Finding("host compiler", "warn", f"/usr/bin/{'g' * 70} {long}", long), Finding("ncu", "ok", long)]
     for place, value in {
-        "micro.device.cuda_device_count": lambda: 0,
-        "micro.doctor.diagnose": lambda: findings,
-        "micro.cli_static.parse_archs": lambda text: [80, 90],
-        "micro.cli_static._micro_kernels": lambda archs: _kernels({"work": "load_mma"}),
-        "gemm.compiled.compiled_kernels": lambda kernels, archs: _kernels({"build": "main table"}),
-        "gemm.campaign_cli.need_gpu": lambda what, device: None,
-        "micro.device.describe_device": lambda index: (SimpleNamespace(arch=90), None),
-        "gemm.library.build_gemm": lambda *arguments: None,
-        "gemm.library.GemmLibrary": lambda path: None,
-        "gemm.check.check_all": lambda *arguments: checked,
-        "gemm.explain.kernels.without_machine_code": lambda: None,
-        "gemm.cli_explain._sections": lambda *arguments: {
+        "micro.gpu.device.cuda_device_count": lambda: 0,
+        "micro.doctor.examine.diagnose": lambda: findings,
+        "micro.cli.static.parse_archs": lambda text: [80, 90],
+        "micro.cli.static._micro_kernels": lambda archs: _kernels({"work": "load_mma"}),
+        "gemm.kernel.compiled.compiled_kernels": lambda kernels, archs: _kernels({"build": "main table"}),
+        "gemm.cli.campaigns.need_gpu": lambda what, device: None,
+        "micro.gpu.device.describe_device": lambda index: (SimpleNamespace(arch=90), None),
+        "gemm.kernel.library.build_gemm": lambda *arguments: None,
+        "gemm.kernel.library.GemmLibrary": lambda path: None,
+        "gemm.ladder.check.check_all": lambda *arguments: checked,
+        "gemm.simulator.kernels.without_machine_code": lambda: None,
+        "gemm.cli.explain._sections": lambda *arguments: {
             name: (module.COLUMNS, explained[name]) for name, module in sections.items()
         },
         "stats.report.html._figures": lambda source, number: "",
-        "stats.report.figures.image": lambda *arguments: b"",
-        "gemm.campaign_report._rate_of_verdict": lambda *arguments: 0.5,
-        "gemm.explain.claims.judge": lambda evidence: claims,
+        "stats.report.figures.draw.image": lambda *arguments: b"",
+        "gemm.truth.campaign_report._rate_of_verdict": lambda *arguments: 0.5,
+        "gemm.claims.verdicts.judge": lambda evidence: claims,
         "gemm.explain.fit.fit_rows": lambda *arguments: fits * 3,
         "gemm.explain.reach.reach_rows": lambda *arguments: recorded("explain-kernels.json")["rows"],
     }.items():

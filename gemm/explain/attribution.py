@@ -16,12 +16,12 @@ from typing import Any
 from gemm.explain.evidence import Evidence
 from gemm.explain.figures import machine_for
 from gemm.explain.predict import predict_gemm, steady_cycles
-from gemm.variants import LADDER_PAIRS, Kernel
-from micro.arm_names import Work
-from micro.variants import VARIANTS, BLayout
-from stats.levels import Level
-from stats.records import Record
-from stats.tables import Column
+from gemm.kernel.variants import LADDER_PAIRS, Kernel
+from micro.model.arm_names import Work
+from micro.model.variants import VARIANTS, BLayout
+from stats.analysis.levels import Level
+from stats.base.tables import Column
+from stats.record.writer import Record
 
 __all__ = ["COLUMNS", "Part", "attribute", "attribution_rows"]
 

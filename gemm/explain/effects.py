@@ -5,16 +5,16 @@ The trap: a ratio without an interval decides nothing, so none is given where th
 
 from __future__ import annotations
 
-from stats.errors import UserError
-from stats.inference import Interval
-from stats.records import Record
+from stats.analysis.inference import Interval
+from stats.base.errors import UserError
+from stats.record.writer import Record
 
 __all__ = ["effect"]
 
 
 def effect(record: Record, a: str, b: str) -> tuple[float, float, float] | None:
     """``a`` against ``b`` in SM cycles, per cent with its 95 % interval; None where none can be given."""
-    from stats.compare import analyse
+    from stats.analysis.compare import analyse
 
     try:
         found = analyse(record, a=a, b=b, metric="cycles")

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gemm.variants import LADDER_PAIRS, Kernel
-from micro.arm_names import MMA_ARM, Work, arm_name
-from stats.errors import UserError
-from stats.levels import ArmLevels, Level
-from stats.reader import read_json
-from stats.records import CellRow, Record, read_record
+from gemm.kernel.variants import LADDER_PAIRS, Kernel
+from micro.model.arm_names import MMA_ARM, Work, arm_name
+from stats.analysis.levels import ArmLevels, Level
+from stats.base.errors import UserError
+from stats.record.reader import read_json
+from stats.record.writer import CellRow, Record, read_record
 
 __all__ = ["Evidence", "gather", "warp_ksteps_per_sm"]
 

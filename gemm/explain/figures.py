@@ -8,11 +8,11 @@ The trap: a parameter taken from a GEMM figure would make the prediction of that
 from __future__ import annotations
 
 from gemm.explain.evidence import Evidence
-from gemm.explain.machine import Machine, machine
-from gemm.variants import Kernel
-from micro.arm_names import Work
-from micro.limits import SUB_PARTITIONS
-from micro.variants import VARIANTS, BLayout
+from gemm.kernel.variants import Kernel
+from gemm.simulator.machine import Machine, machine
+from micro.gpu.limits import SUB_PARTITIONS
+from micro.model.arm_names import Work
+from micro.model.variants import VARIANTS, BLayout
 
 __all__ = ["machine_and_blocks", "machine_for"]
 

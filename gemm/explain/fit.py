@@ -16,15 +16,15 @@ from typing import Any
 
 from gemm.explain.evidence import Evidence
 from gemm.explain.figures import machine_for
-from gemm.explain.kernels import contention_program
-from gemm.explain.machine import Machine
 from gemm.explain.predict import predict_reads
-from gemm.explain.simulated import simulate
-from micro.contention import ARMS, WARPS
-from micro.variants import VARIANTS
-from stats.errors import UserError
-from stats.progress import announced_steps
-from stats.tables import Column
+from gemm.simulator.kernels import contention_program
+from gemm.simulator.machine import Machine
+from gemm.simulator.simulated import simulate
+from micro.bench.contention.design import ARMS, WARPS
+from micro.model.variants import VARIANTS
+from stats.base.errors import UserError
+from stats.base.tables import Column
+from stats.run.progress import announced_steps
 
 __all__ = ["COLUMNS", "contention_rows", "fit_rows"]
 

@@ -13,8 +13,8 @@ from enum import Enum
 from typing import Any
 
 from gemm.explain.relief import relief_text
-from stats.levels import Level
-from stats.tables import Column
+from stats.analysis.levels import Level
+from stats.base.tables import Column
 
 __all__ = ["COLUMNS", "EXPLAINS", "Reading", "Situation", "guide_rows", "read_pair", "read_time"]
 

@@ -14,17 +14,17 @@ from typing import Any
 
 from gemm.explain.evidence import Evidence, warp_ksteps_per_sm
 from gemm.explain.figures import machine_and_blocks, machine_for
-from gemm.explain.kernels import WORKS, copy_lines, gemm_program, micro_program, reads_program
-from gemm.explain.machine import Machine
-from gemm.explain.program import Program
-from gemm.explain.simulate import Blocks, Simulation
-from gemm.explain.simulated import simulate
-from gemm.variants import LADDER_PAIRS, Kernel
-from micro.arm_names import Work
-from micro.layout import layout
-from micro.variants import VARIANTS
-from stats.levels import Level
-from stats.tables import Column
+from gemm.kernel.variants import LADDER_PAIRS, Kernel
+from gemm.simulator.kernels import WORKS, copy_lines, gemm_program, micro_program, reads_program
+from gemm.simulator.machine import Machine
+from gemm.simulator.program import Program
+from gemm.simulator.simulate import Blocks, Simulation
+from gemm.simulator.simulated import simulate
+from micro.model.arm_names import Work
+from micro.model.layout import layout
+from micro.model.variants import VARIANTS
+from stats.analysis.levels import Level
+from stats.base.tables import Column
 
 __all__ = [
     "COLUMNS",

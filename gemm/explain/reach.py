@@ -12,11 +12,11 @@ from typing import Any
 from gemm.explain.evidence import Evidence
 from gemm.explain.figures import machine_and_blocks
 from gemm.explain.predict import predict_gemm
-from gemm.variants import Kernel, every_kernel
-from micro.variants import VARIANTS
-from stats.errors import UserError
-from stats.progress import announced_steps
-from stats.tables import Column
+from gemm.kernel.variants import Kernel, every_kernel
+from micro.model.variants import VARIANTS
+from stats.base.errors import UserError
+from stats.base.tables import Column
+from stats.run.progress import announced_steps
 
 __all__ = ["COLUMNS", "reach_rows"]
 

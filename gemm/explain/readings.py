@@ -15,17 +15,17 @@ from gemm.explain.effects import effect
 from gemm.explain.evidence import Evidence
 from gemm.explain.figures import machine_for
 from gemm.explain.guide import Reading, read_pair, read_time
-from gemm.explain.kernels import micro_program
-from gemm.explain.machine import Machine
 from gemm.explain.predict import simulate_micro
 from gemm.explain.relief import relief
 from gemm.explain.roofline import issue_ceiling, roofline, units_ceilings
-from gemm.variants import LADDER_PAIRS, Kernel
-from micro.arm_names import Work
-from micro.variants import VARIANTS
-from stats.levels import ArmLevels, Level
-from stats.records import Record
-from stats.tables import Column
+from gemm.kernel.variants import LADDER_PAIRS, Kernel
+from gemm.simulator.kernels import micro_program
+from gemm.simulator.machine import Machine
+from micro.model.arm_names import Work
+from micro.model.variants import VARIANTS
+from stats.analysis.levels import ArmLevels, Level
+from stats.base.tables import Column
+from stats.record.writer import Record
 
 __all__ = ["STREAM_COLUMNS", "readings", "stream_rows"]
 

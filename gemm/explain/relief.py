@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from gemm.explain.machine import Machine
+from gemm.simulator.machine import Machine
 
 __all__ = ["relief", "relief_text"]
 

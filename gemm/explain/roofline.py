@@ -15,18 +15,18 @@ from typing import Any
 
 from gemm.explain.evidence import Evidence
 from gemm.explain.figures import machine_and_blocks
-from gemm.explain.kernels import gemm_program
-from gemm.explain.machine import Machine
 from gemm.explain.predict import predict_gemm, steady_cycles
-from gemm.explain.program import QUEUED, Program
 from gemm.explain.relief import relief, relief_text
-from gemm.variants import Kernel
-from micro.arm_names import Work
-from micro.banks import kstep_wavefronts
-from micro.layout import layout
-from micro.limits import SUB_PARTITIONS
-from micro.variants import VARIANTS, BLayout
-from stats.tables import Column
+from gemm.kernel.variants import Kernel
+from gemm.simulator.kernels import gemm_program
+from gemm.simulator.machine import Machine
+from gemm.simulator.program import QUEUED, Program
+from micro.gpu.limits import SUB_PARTITIONS
+from micro.model.arm_names import Work
+from micro.model.banks import kstep_wavefronts
+from micro.model.layout import layout
+from micro.model.variants import VARIANTS, BLayout
+from stats.base.tables import Column
 
 __all__ = ["COLUMNS", "Ceiling", "Roofline", "issue_ceiling", "roofline", "roofline_rows", "units_ceilings"]
 

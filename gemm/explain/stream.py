@@ -17,16 +17,16 @@ from typing import Any
 
 from pydantic import Field
 
-from gemm.arguments import parse_shape
-from gemm.library import CUDA_DIR, INCLUDE_DIRS
-from micro.build import BuiltLibrary, build_library, header_facts, load_copy, load_library
-from micro.layout import layout
-from micro.variants import VARIANTS
-from stats.config import TrialConfig
-from stats.errors import BenchError
-from stats.progress import Progress
-from stats.records import Cell, Record
-from stats.trials import ArmSet, run_trials
+from gemm.kernel.arguments import parse_shape
+from gemm.kernel.library import CUDA_DIR, INCLUDE_DIRS
+from micro.gpu.build import BuiltLibrary, build_library, header_facts, load_copy, load_library
+from micro.model.layout import layout
+from micro.model.variants import VARIANTS
+from stats.base.errors import BenchError
+from stats.record.writer import Cell, Record
+from stats.run.config import TrialConfig
+from stats.run.progress import Progress
+from stats.run.trials import ArmSet, run_trials
 
 __all__ = ["STREAM_ARMS", "TOOL", "StreamConfig", "run_stream"]
 
@@ -61,8 +61,8 @@ class _Stream:
     def __init__(self, config: StreamConfig, device_index: int) -> None:
         import torch
 
-        from micro.cells import CellTimer
-        from micro.device import describe_device, shared_bytes_for_residency
+        from micro.gpu.cells import CellTimer
+        from micro.gpu.device import describe_device, shared_bytes_for_residency
 
         self.torch, self.config = torch, config
         self.timer = CellTimer(device_index)
@@ -173,7 +173,7 @@ def stream_arms(config: StreamConfig, device_index: int) -> ArmSet:
 def run_stream(
     config: StreamConfig, *, device_index: int, out: Path | None, resume: bool = False, progress: Progress | None = None
 ) -> Record:
-    """Measure; raises what ``stats.trials.run_trials`` raises."""
+    """Measure; raises what ``stats.run.trials.run_trials`` raises."""
     spec = replace(
         config.trial_spec(TOOL, _REFERENCE, f"{_REFERENCE}.twin", preload=["torch"]),
         comparisons=config.comparisons or [(STREAM_ARMS[0], STREAM_ARMS[1])],

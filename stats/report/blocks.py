@@ -16,14 +16,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stats.errors import UserError
-from stats.report.figure_data import build_figure, caption_of
-from stats.report.figure_style import IMAGE_FORMATS, ImageFormat
-from stats.report.freshness import Freshness
+from stats.base.errors import UserError
+from stats.base.tables import render, told
+from stats.record.freshness import Freshness
+from stats.report.figures.data import build_figure, caption_of
+from stats.report.figures.style import IMAGE_FORMATS, ImageFormat
 from stats.report.model import FigureData, Table
 from stats.report.source import Source
 from stats.report.values import select_rows
-from stats.tables import render, told
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Picture:
 
     def draw(self) -> bytes:
         """The bytes of the file, by its suffix."""
-        from stats.report.figures import image
+        from stats.report.figures.draw import image
 
         fmt: ImageFormat = "svg" if self.path.suffix == ".svg" else "png"
         return image(self.name, self.data, self.caption, fmt, digest=self.digest)
@@ -105,5 +105,5 @@ def _plain(value: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _drawing_code() -> bytes:
-    folder = Path(__file__).resolve().parent
-    return b"".join(path.read_bytes() for path in sorted(folder.glob("figure_*.py")))
+    folder = Path(__file__).resolve().parent / "figures"
+    return b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))

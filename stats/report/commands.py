@@ -9,12 +9,12 @@ import importlib
 import re
 from typing import Any
 
-from stats.errors import UserError
+from stats.base.errors import UserError
+from stats.base.tables import Column, render
+from stats.record.freshness import Freshness
 from stats.report.blocks import Made
-from stats.report.freshness import Freshness
-from stats.tables import Column, render
 
-APPS = {"micro-bench": "micro.cli", "gemm-bench": "gemm.cli", "bench-stats": "stats.cli"}
+APPS = {"micro-bench": "micro.cli.app", "gemm-bench": "gemm.cli.app", "bench-stats": "stats.cli.app"}
 _COLUMNS = [Column("option", "option", align="left"), Column("help", "meaning", align="left")]
 
 

@@ -1,7 +1,7 @@
 """What was compared, and what may be claimed? The declared family and the A/A pair as tables.
 
-Nothing here computes a statistic: it lays out what ``stats.compare`` found, cycles and time side by side with the
-clocks that explain where they part. The trap: a comparison that cannot be tested must show no number, which would
+Nothing here computes a statistic: it lays out what ``stats.analysis.compare`` found, cycles and time side by side with
+the clocks that explain where they part. The trap: a comparison that cannot be tested must show no number, which would
 read as a finding, and say why below the table.
 """
 
@@ -11,14 +11,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from stats.errors import BenchError
-from stats.inference import format_p, log_margin
+from stats.analysis.inference import format_p, log_margin
+from stats.analysis.results import ClockConflict, Comparison
+from stats.analysis.verdicts import passes_aa
+from stats.base.errors import BenchError
+from stats.base.tables import Column
 from stats.report.model import NotInRecord, Table
 from stats.report.source import Source
 from stats.report.text import effect_text, verdict_text
-from stats.results import ClockConflict, Comparison
-from stats.tables import Column
-from stats.verdicts import passes_aa
 
 __all__ = ["aa_table", "comparisons_table", "zero_accepted"]
 

@@ -13,9 +13,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from stats.base.safe_text import csv_text, dumped
+from stats.base.tables import csv_cell
 from stats.report.source import Source
-from stats.safe_text import csv_text, dumped
-from stats.tables import csv_cell
 
 __all__ = ["EXPORT_FORMS", "ExportForm", "exported"]
 

@@ -12,17 +12,17 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
-from stats.clocks import judged_label
-from stats.errors import BenchError
-from stats.report.figure_data import build_figure, caption_of, figure_names
-from stats.report.figures import image
+from stats.base.errors import BenchError
+from stats.base.safe_text import safe_lines
+from stats.base.tables import Column
+from stats.record.clock_check import judged_label
+from stats.report.figures.data import build_figure, caption_of, figure_names
+from stats.report.figures.draw import image
 from stats.report.html_style import CSS
 from stats.report.model import NotInRecord, Paired, Table
 from stats.report.queries import build_table, main_table
 from stats.report.show import Section, sections
 from stats.report.source import Source
-from stats.safe_text import safe_lines
-from stats.tables import Column
 
 __all__ = ["html_report"]
 

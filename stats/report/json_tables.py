@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stats.errors import UserError
-from stats.provenance import PACKAGE_ROOT
-from stats.reader import read_json
-from stats.report.freshness import Freshness, freshness
+from stats.base.errors import UserError
+from stats.base.tables import Column
+from stats.record.freshness import Freshness, freshness
+from stats.record.provenance import PACKAGE_ROOT
+from stats.record.reader import read_json
 from stats.report.model import Table
 from stats.report.values import formatted
-from stats.tables import Column
 
 __all__ = ["Document", "columns_of", "json_table", "read_document"]
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from stats.errors import UserError
-from stats.levels import Level
-from stats.records import Record
-from stats.tables import Column, Format
+from stats.analysis.levels import Level
+from stats.base.errors import UserError
+from stats.base.tables import Column, Format
+from stats.record.writer import Record
 
 __all__ = [
     "Bar",

@@ -14,12 +14,12 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from stats.config import ConfigModel, load_config
-from stats.errors import UserError
-from stats.provenance import PACKAGE_ROOT
+from stats.base.config import ConfigModel, load_config
+from stats.base.errors import UserError
+from stats.record.freshness import Freshness
+from stats.record.provenance import PACKAGE_ROOT
 from stats.report.blocks import Made, figure_block, table_block
 from stats.report.commands import commands_block
-from stats.report.freshness import Freshness
 from stats.report.json_tables import Document, columns_of, json_table, read_document
 from stats.report.model import Table
 from stats.report.queries import build_table

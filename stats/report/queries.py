@@ -1,7 +1,7 @@
 """Which tables does a record have? Those of every record here, those of its tool from ``tools``; each has a name.
 
-The same names serve the command line, templates of pages and the HTML report. Nothing here computes a
-statistic: it lays out what ``stats.compare`` found. The trap: an arm that did not run must keep its row and say why.
+The same names serve the command line, templates of pages and the HTML report. Nothing here computes a statistic: it
+lays out what ``stats.analysis.compare`` found. The trap: an arm that did not run must keep its row and say why.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stats.errors import UserError
-from stats.inference import format_p
-from stats.levels import Level
+from stats.analysis.inference import format_p
+from stats.analysis.levels import Level
+from stats.base.errors import UserError
+from stats.base.tables import Column
 from stats.report.comparisons import aa_table, comparisons_table
 from stats.report.model import Table
 from stats.report.source import Source
 from stats.report.text import level_text
 from stats.report.tools import tool_report
-from stats.tables import Column
 
 __all__ = ["build_table", "main_table", "table_names"]
 

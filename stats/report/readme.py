@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stats.errors import BenchError, UserError, unreadable
-from stats.provenance import PACKAGE_ROOT
+from stats.base.errors import BenchError, UserError, unreadable
+from stats.base.files import write_all
+from stats.record.provenance import PACKAGE_ROOT
 from stats.report.blocks import Made, Picture
-from stats.report.files import write_all
 from stats.report.page_figures import Names, read_figures
 from stats.report.template import Piece, evaluate, split_template
 from stats.report.untraced import Untraced, untraced

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from stats.clocks import judged_label
-from stats.errors import BenchError
-from stats.intervals import Floats
+from stats.analysis.intervals import Floats
+from stats.base.errors import BenchError
+from stats.base.tables import Format, render, to_json, told, wrapped
+from stats.record.clock_check import judged_label
 from stats.report.model import NotInRecord, Table
 from stats.report.queries import build_table
 from stats.report.source import Source
-from stats.tables import Format, render, to_json, told, wrapped
 
 __all__ = ["Section", "sections", "shown"]
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from stats.clocks import judged_label
-from stats.intervals import Floats
-from stats.levels import Level, level_of
-from stats.prepare import Prepared, accepted_blocks, prepare
-from stats.provenance import PACKAGE_ROOT
-from stats.records import CellRow, Header, Record, read_record
-from stats.report.freshness import Freshness, freshness
-from stats.results import Analysis
+from stats.analysis.intervals import Floats
+from stats.analysis.levels import Level, level_of
+from stats.analysis.prepare import Prepared, accepted_blocks, prepare
+from stats.analysis.results import Analysis
+from stats.record.clock_check import judged_label
+from stats.record.freshness import Freshness, freshness
+from stats.record.provenance import PACKAGE_ROOT
+from stats.record.writer import CellRow, Header, Record, read_record
 
 __all__ = ["Library", "Source"]
 
@@ -52,7 +52,7 @@ class Source:
     @cached_property
     def analysis(self) -> Analysis:
         """The declared family, A/A, exclusions, diagnostics, cautions."""
-        from stats.compare import analyse
+        from stats.analysis.compare import analyse
 
         return analyse(self.record)
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from stats.errors import BenchError, UserError
+from stats.base.errors import BenchError, UserError
 from stats.report.values import Value
 
 _ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)

@@ -17,10 +17,10 @@ from stats.report.model import ToolReport
 __all__ = ["TOOL_REPORTS", "tool_report"]
 
 TOOL_REPORTS = {
-    "micro-bench": "micro.report:REPORT",
-    "micro-bench instructions": "micro.report:INSTRUCTIONS",
-    "micro-bench contention": "micro.report:CONTENTION",
-    "gemm-bench": "gemm.report:REPORT",
+    "micro-bench": "micro.bench.report:REPORT",
+    "micro-bench instructions": "micro.bench.report:INSTRUCTIONS",
+    "micro-bench contention": "micro.bench.report:CONTENTION",
+    "gemm-bench": "gemm.ladder.report:REPORT",
 }
 
 

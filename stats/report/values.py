@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stats.errors import UserError
-from stats.report.freshness import Freshness
+from stats.base.errors import UserError
+from stats.record.freshness import Freshness
 from stats.report.model import Table
 
 

@@ -1,0 +1,4 @@
+"""The kernels measured against each other: config, correctness gate, arms, run, tables.
+
+Imports gemm.kernel and what is below it.
+"""

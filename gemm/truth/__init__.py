@@ -1,0 +1,4 @@
+"""Campaigns in which the truth is known: A/A and injected differences.
+
+Imports gemm.ladder and what is below it.
+"""

@@ -1,0 +1,4 @@
+"""Banks and layouts drawn.
+
+Imports micro.model and what is below it.
+"""
