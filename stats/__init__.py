@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stats.analysis.compare import analyse
-    from stats.analysis.inference import Inference, Interval, infer, infer_unpaired
+    from stats.analysis.effect import Inference, Interval
+    from stats.analysis.inference import infer, infer_unpaired
     from stats.analysis.results import Analysis, Comparison, to_json
     from stats.analysis.two_runs import compare_runs
     from stats.analysis.verdicts import Caution, Verdict, decide
     from stats.base.errors import BenchError, UserError
-    from stats.record.writer import Cell, Record, read_record
-    from stats.run.trials import ArmSet, TrialSpec, run_trials
+    from stats.record.reader import read_record
+    from stats.record.schema import Cell, Record
+    from stats.run.spec import TrialSpec
+    from stats.run.trials import run_trials
+    from stats.run.worker import ArmSet
 
 __all__ = [
     "Analysis",
@@ -44,15 +48,15 @@ __all__ = [
 
 _HOME = {
     "Analysis": "analysis.results",
-    "ArmSet": "run.trials",
+    "ArmSet": "run.worker",
     "BenchError": "base.errors",
     "Caution": "analysis.verdicts",
-    "Cell": "record.writer",
+    "Cell": "record.schema",
     "Comparison": "analysis.results",
-    "Inference": "analysis.inference",
-    "Interval": "analysis.inference",
-    "Record": "record.writer",
-    "TrialSpec": "run.trials",
+    "Inference": "analysis.effect",
+    "Interval": "analysis.effect",
+    "Record": "record.schema",
+    "TrialSpec": "run.spec",
     "UserError": "base.errors",
     "Verdict": "analysis.verdicts",
     "analyse": "analysis.compare",
@@ -60,7 +64,7 @@ _HOME = {
     "decide": "analysis.verdicts",
     "infer": "analysis.inference",
     "infer_unpaired": "analysis.inference",
-    "read_record": "record.writer",
+    "read_record": "record.reader",
     "run_trials": "run.trials",
     "to_json": "analysis.results",
 }

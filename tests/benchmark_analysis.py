@@ -13,7 +13,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from stats.record.writer import RecordWriter, read_record
+from stats.record.reader import read_record
+from stats.record.writer import RecordWriter
 from tests.makers.synthetic import make_record
 
 

@@ -32,7 +32,8 @@ from stats.base.errors import UserError
 from stats.base.safe_text import SafeStream, csv_text, dumped, markdown_text, safe_lines, safe_text
 from stats.cli import app as cli
 from stats.record.reader import newest_first, read_record
-from stats.record.writer import ArmInfo, ClockState, Record, RecordWriter
+from stats.record.schema import ArmInfo, ClockState, Record
+from stats.record.writer import RecordWriter
 from stats.run.progress import TerminalProgress, announced_steps
 from tests.makers.instruction_record import make_record as instruction_record
 from tests.makers.report_records import DEVICE, make_record, written

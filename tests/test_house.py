@@ -192,31 +192,30 @@ def test_what_is_no_swizzle_passes(formula: str) -> None:
     assert not SWIZZLE.search(f"return {formula};")
 
 
-# They hand options on to a module that opens as the others do.
-ONE_LINE_IS_ENOUGH = {"__init__.py", "__main__.py", "counters.py", "campaigns.py"}
-OPENING_LINES = range(3, 13)
+def opening(source: str) -> str:
+    """The first sentence of the module's docstring; empty without one."""
+    return re.split(r"(?<=[.?!])\s", ast.get_docstring(ast.parse(source)) or "", maxsplit=1)[0]
 
 
-def opening_lines(source: str) -> int:
-    """Lines of the module's docstring; 0 without one."""
-    return len((ast.get_docstring(ast.parse(source)) or "").splitlines())
-
-
-def test_every_module_opens_with_the_question_it_answers() -> None:
-    lines = {
-        str(path.relative_to(ROOT)): opening_lines(path.read_text(encoding="utf-8"))
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        str(path.relative_to(ROOT))
         for package in PACKAGES
         for path in (ROOT / package).rglob("*.py")
-        if path.read_text(encoding="utf-8").strip()
-    }
-    short = {name for name, count in lines.items() if count not in OPENING_LINES}
-    assert {name for name in short if not (lines[name] == 1 and Path(name).name in ONE_LINE_IS_ENOUGH)} == set()
+        if (text := path.read_text(encoding="utf-8")).strip() and not opening(text).endswith((".", "?", "!"))
+    ]
+    assert silent == []
 
 
 @pytest.mark.parametrize(
-    ("source", "count"),
-    [("x = 1\n", 0), ('"""One line."""\n', 1), ('"""One.\n\nTwo\nthree.\n"""\n', 4)],
+    ("source", "sentence"),
+    [
+        ("x = 1\n", ""),
+        ('"""no sentence"""\n', "no sentence"),
+        ('"""One. Two."""\n', "One."),
+        ('"""Why?\n\nSo.\n"""\n', "Why?"),
+    ],
 )
-def test_a_silent_and_a_terse_module_are_told_from_one_that_opens(source: str, count: int) -> None:
-    assert opening_lines(source) == count
-    assert (count in OPENING_LINES) == (count == 4)
+def test_a_silent_module_is_told_from_one_that_speaks(source: str, sentence: str) -> None:
+    assert opening(source) == sentence
+    assert opening(source).endswith((".", "?", "!")) == (sentence in ("One.", "Why?"))

@@ -35,7 +35,7 @@ from micro.doctor.probes import Finding
 from micro.gpu.limits import Residency
 from stats.base.errors import run_app
 from stats.base.tables import fitted, render
-from stats.record.writer import read_record
+from stats.record.reader import read_record
 from tests.makers.page_files import put_pages
 
 ROOT = Path(__file__).resolve().parents[1]

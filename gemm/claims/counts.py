@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Standings", "conflicts_per_kstep", "standings"]
-
 
 @dataclass(frozen=True)
 class Standings:

@@ -14,9 +14,7 @@ from typing import Any, Literal
 
 from gemm.claims.text import CLAIMS, RIGHT
 from gemm.explain.evidence import Evidence
-from stats.record.writer import Record
-
-__all__ = ["A100", "Basis", "ClaimResult", "Finding", "Verdict", "place", "record_name", "result_of", "untestable"]
+from stats.record.schema import Record
 
 A100 = "A100 (sm_80)"
 

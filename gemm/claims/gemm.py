@@ -18,8 +18,6 @@ from gemm.kernel.variants import Kernel, Wait
 from micro.model.layout import layout
 from stats.base.errors import BenchError
 
-__all__ = ["claim_8", "claim_9", "claim_10", "claim_11", "claim_12"]
-
 _SINGLE_BUFFER_PERCENT = 2.0  # how near to STAGES=1 "degrades to a single buffer" must come
 _STATIC_LIMIT_BYTES = 48 * 1024  # per block without the opt-in (CUDA C++ Programming Guide, "Shared Memory")
 _PREDICT = "gemm-bench explain --arch 80"

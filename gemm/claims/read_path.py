@@ -20,8 +20,6 @@ from micro.model.banks import KstepWavefronts, Load, kstep_wavefronts
 from micro.model.variants import VARIANTS
 from stats.base.errors import BenchError
 
-__all__ = ["CLAIMED", "claim_1", "claim_2", "claim_3", "claim_4", "claim_5", "claim_6", "claim_7"]
-
 ARCHS = (80, 86, 89, 90, 100, 120)
 GEMM_ARCHS = (80, 90)
 EXPECTED_LOADS = {"A1": 32, "A2": 24, "A2L": 8, "A3": 8}

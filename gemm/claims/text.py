@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-__all__ = ["CLAIMS", "RIGHT"]
-
 CLAIMS = {
     1: "Loads per warp per k-step are 32 / 24 / 8 / 8 in the machine code, on every architecture built for.",
     2: "All variants move the same bytes from shared memory, and their outputs are bitwise equal.",

@@ -16,8 +16,6 @@ from gemm.explain.evidence import Evidence
 from stats.base.tables import Column, render, to_json, wrapped
 from stats.run.progress import announced_steps
 
-__all__ = ["COLUMNS", "claim_rows", "claims_json", "claims_on_terminal", "judge"]
-
 COLUMNS = [
     Column("number", "#", "d"),
     Column("claim", "claim", align="left"),

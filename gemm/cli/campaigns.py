@@ -14,9 +14,7 @@ from stats.base.tables import Format
 from stats.cli import options
 
 if TYPE_CHECKING:
-    from stats.record.writer import Record
-
-__all__ = ["aa", "inject", "need_gpu"]
+    from stats.record.schema import Record
 
 
 def need_gpu(what: str, device: int) -> None:

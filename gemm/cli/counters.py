@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from micro.counters.count import CounterTool
     from micro.counters.launch_counts import LaunchCounts
 
-__all__ = ["register"]
-
 
 def predict(arguments: Mapping[str, Any]) -> LaunchCounts:
     """The counts of one launch from what the target wrote about it."""

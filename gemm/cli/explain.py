@@ -21,7 +21,6 @@ from stats.cli import options
 if TYPE_CHECKING:
     from gemm.explain.evidence import Evidence
 
-__all__ = ["register"]
 
 _app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 _RECORD = typer.Option([], "--record", metavar="FILE|FOLDER", help="Records to explain; repeatable. Default: results/.")

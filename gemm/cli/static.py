@@ -20,8 +20,6 @@ from micro.cli.static import (
 from micro.model.variants import ALL_VARIANTS
 from stats.cli import options
 
-__all__ = ["sass"]
-
 
 def sass(
     ctx: typer.Context,

@@ -16,8 +16,6 @@ import typer
 from stats.base.errors import UserError
 from stats.cli import options
 
-__all__ = ["tools"]
-
 
 def tools(
     ctx: typer.Context,

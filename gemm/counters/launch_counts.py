@@ -15,8 +15,6 @@ from micro.model.banks import WARP
 from micro.model.layout import layout
 from micro.model.variants import VARIANTS, BLayout
 
-__all__ = ["copied_lines", "gemm_launch"]
-
 STAGES = 3  # of the main table's kernels
 LINE_BYTES = 128
 ELEMENT_BYTES = 2

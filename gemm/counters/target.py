@@ -18,8 +18,6 @@ from micro.counters.record import Facts, LaunchFacts
 from micro.counters.target import run_target, swizzles_of
 from micro.model.variants import ALL_VARIANTS, parse_variants
 
-__all__ = ["main"]
-
 
 def launch_all(kernels: Sequence[Kernel], shape: tuple[int, int, int], device: int) -> Facts:
     """Launch each kernel once and check its C. Raises UserError and BenchError as the correctness gate does."""

@@ -21,9 +21,7 @@ from micro.model.arm_names import Work
 from micro.model.variants import VARIANTS, BLayout
 from stats.analysis.levels import Level
 from stats.base.tables import Column
-from stats.record.writer import Record
-
-__all__ = ["COLUMNS", "Part", "attribute", "attribution_rows"]
+from stats.record.schema import Record
 
 COLUMNS = [
     Column("pair", "a − b", align="left"),

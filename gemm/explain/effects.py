@@ -5,11 +5,9 @@ The trap: a ratio without an interval decides nothing, so none is given where th
 
 from __future__ import annotations
 
-from stats.analysis.inference import Interval
+from stats.analysis.effect import Interval
 from stats.base.errors import UserError
-from stats.record.writer import Record
-
-__all__ = ["effect"]
+from stats.record.schema import Record
 
 
 def effect(record: Record, a: str, b: str) -> tuple[float, float, float] | None:

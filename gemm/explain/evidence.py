@@ -17,10 +17,8 @@ from gemm.kernel.variants import LADDER_PAIRS, Kernel
 from micro.model.arm_names import MMA_ARM, Work, arm_name
 from stats.analysis.levels import ArmLevels, Level
 from stats.base.errors import UserError
-from stats.record.reader import read_json
-from stats.record.writer import CellRow, Record, read_record
-
-__all__ = ["Evidence", "gather", "warp_ksteps_per_sm"]
+from stats.record.reader import read_json, read_record
+from stats.record.schema import CellRow, Record
 
 MICRO, GEMM, STREAM = "micro-bench", "gemm-bench", "gemm-bench explain stream"
 INSTRUCTIONS, CONTENTION = "micro-bench instructions", "micro-bench contention"

@@ -14,8 +14,6 @@ from micro.gpu.limits import SUB_PARTITIONS
 from micro.model.arm_names import Work
 from micro.model.variants import VARIANTS, BLayout
 
-__all__ = ["machine_and_blocks", "machine_for"]
-
 _MMA_PER_KSTEP = 16
 _WAYS = 8
 

@@ -26,8 +26,6 @@ from stats.base.errors import UserError
 from stats.base.tables import Column
 from stats.run.progress import announced_steps
 
-__all__ = ["COLUMNS", "contention_rows", "fit_rows"]
-
 _NO_LIMIT = 1e6
 _LOOPS = 6  # trips of four passes
 _VARIED: dict[str, tuple[float, ...]] = {

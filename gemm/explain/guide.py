@@ -16,8 +16,6 @@ from gemm.explain.relief import relief_text
 from stats.analysis.levels import Level
 from stats.base.tables import Column
 
-__all__ = ["COLUMNS", "EXPLAINS", "Reading", "Situation", "guide_rows", "read_pair", "read_time"]
-
 EXPLAINS = 0.90  # share of a time that a ceiling must reach to explain it
 RELIEF_PERCENT, RELIEF_LEAD = 5.0, 1.5  # what a resource twice as fast must save, and how far ahead of the next
 COLUMNS = [

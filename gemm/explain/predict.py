@@ -26,16 +26,6 @@ from micro.model.variants import VARIANTS
 from stats.analysis.levels import Level
 from stats.base.tables import Column
 
-__all__ = [
-    "COLUMNS",
-    "GemmPrediction",
-    "predict_gemm",
-    "predict_reads",
-    "prediction_rows",
-    "simulate_micro",
-    "steady_cycles",
-]
-
 SHAPE = (4096, 4096, 4096)
 _C_BYTES = 2
 _PASSES = 12  # of a block, in the place of all of them: a prediction takes seconds

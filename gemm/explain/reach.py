@@ -18,8 +18,6 @@ from stats.base.errors import UserError
 from stats.base.tables import Column
 from stats.run.progress import announced_steps
 
-__all__ = ["COLUMNS", "reach_rows"]
-
 COLUMNS = [
     Column("arm", "arm", align="left"),
     Column("ladder", "of the ladder", align="left", legend="one of the four kernels compared, not one of them changed"),

@@ -25,9 +25,7 @@ from micro.model.arm_names import Work
 from micro.model.variants import VARIANTS
 from stats.analysis.levels import ArmLevels, Level
 from stats.base.tables import Column
-from stats.record.writer import Record
-
-__all__ = ["STREAM_COLUMNS", "readings", "stream_rows"]
+from stats.record.schema import Record
 
 STREAM_COLUMNS = [
     Column("arm", "arm", align="left"),

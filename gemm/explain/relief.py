@@ -12,8 +12,6 @@ from dataclasses import replace
 
 from gemm.simulator.machine import Machine
 
-__all__ = ["relief", "relief_text"]
-
 
 def _faster(machine: Machine) -> dict[str, Machine]:
     """The machine with one resource twice as fast, by the resource's name."""

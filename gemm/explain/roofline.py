@@ -28,8 +28,6 @@ from micro.model.layout import layout
 from micro.model.variants import VARIANTS, BLayout
 from stats.base.tables import Column
 
-__all__ = ["COLUMNS", "Ceiling", "Roofline", "issue_ceiling", "roofline", "roofline_rows", "units_ceilings"]
-
 WAITING_SHARE = 0.15  # of the GEMM's cycles above the highest ceiling: beyond it waiting binds, not a ceiling
 COLUMNS = [
     Column("arch", "sm", "d", min_width=120),

@@ -23,12 +23,11 @@ from micro.gpu.build import BuiltLibrary, build_library, header_facts, load_copy
 from micro.model.layout import layout
 from micro.model.variants import VARIANTS
 from stats.base.errors import BenchError
-from stats.record.writer import Cell, Record
+from stats.record.schema import Cell, Record
 from stats.run.config import TrialConfig
 from stats.run.progress import Progress
-from stats.run.trials import ArmSet, run_trials
-
-__all__ = ["STREAM_ARMS", "TOOL", "StreamConfig", "run_stream"]
+from stats.run.trials import run_trials
+from stats.run.worker import ArmSet
 
 TOOL = "gemm-bench explain stream"
 # In the order of the table in stream.cu.

@@ -13,8 +13,6 @@ from typing import Any
 from micro.model.variants import BLayout
 from stats.base.errors import UserError
 
-__all__ = ["ALIGNMENT_BYTES", "TILE", "check_memory", "check_shape", "check_tensors", "parse_shape"]
-
 TILE = {"m": 128, "n": 128, "k": 32}  # of layout.cuh; a test holds them equal
 ALIGNMENT_BYTES = 16  # cp.async and ld.global move 16 bytes
 _LARGEST_INT = 2**31 - 1

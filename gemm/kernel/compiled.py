@@ -18,8 +18,6 @@ from micro.gpu.build import compile_cubin
 from micro.model.layout import layout
 from micro.model.variants import VARIANTS
 
-__all__ = ["compiled_kernels", "describe_gemm", "kernel_of"]
-
 _DTYPES = {"__nv_bfloat16": "bf16", "__half": "fp16"}
 
 

@@ -28,19 +28,6 @@ from stats.record.provenance import relative_sources
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "CUDA_DIR",
-    "INCLUDE_DIRS",
-    "GemmLibrary",
-    "Resources",
-    "TableRow",
-    "build_gemm",
-    "hashed_sources",
-    "header_facts",
-    "source_hash",
-    "sources",
-    "torch_dtype",
-]
 
 CUDA_DIR = Path(__file__).resolve().parents[1] / "cuda"
 INCLUDE_DIRS = (CUDA_DIR, MICRO_CUDA_DIR)

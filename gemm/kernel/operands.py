@@ -16,8 +16,6 @@ from micro.model.variants import BLayout
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Operands", "make_operands"]
-
 
 @dataclass(frozen=True)
 class Operands:

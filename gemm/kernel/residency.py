@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["pair_fault", "residency_faults"]
-
 
 def residency_faults(static: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """One sentence per kernel whose residency is not that of the majority, or that spills; arms without facts pass."""

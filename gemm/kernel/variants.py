@@ -15,19 +15,6 @@ from itertools import product
 from micro.model.variants import VARIANTS, BLayout
 from stats.base.errors import UserError
 
-__all__ = [
-    "DTYPES",
-    "LADDER_PAIRS",
-    "STAGES",
-    "Epilogue",
-    "Kernel",
-    "LoadMode",
-    "Schedule",
-    "Wait",
-    "every_kernel",
-    "ladder_comparisons",
-]
-
 DTYPES = ("bf16", "fp16")
 STAGES = (1, 2, 3, 4)
 # The declared comparisons of the ladder: the whole, the pack, the instruction, the layout.

@@ -21,10 +21,8 @@ from gemm.ladder.check import gate
 from micro.gpu.build import load_copy
 from micro.gpu.cells import CellTimer
 from stats.base.errors import UserError
-from stats.record.writer import Cell
-from stats.run.trials import ArmSet
-
-__all__ = ["cublas_name", "gemm_arms"]
+from stats.record.schema import Cell
+from stats.run.worker import ArmSet
 
 _WARMUP_LAUNCHES = 1  # leaves this arm's operands in L2, whatever ran before
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from gemm.kernel.library import GemmLibrary
 
-__all__ = ["CHECK_SHAPES", "CheckReport", "Judge", "check_all", "check_kernels", "gate"]
 
 # One block and one k-tile; fewer k-tiles than stages; k-tiles no multiple of the stages, not square; a raster group
 # that is not full (9 rows of blocks).

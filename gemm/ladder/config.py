@@ -21,8 +21,6 @@ from stats.base.errors import UserError
 from stats.base.plain_words import fault
 from stats.run.config import TrialConfig
 
-__all__ = ["GemmConfig", "with_changes"]
-
 _CELL_FLOP = 1.4e12  # about 4 ms at 300 TFLOPS: far above the resolution of events and probe
 _MOST_LAUNCHES = 200  # the queue in front of a held device takes about a thousand, and cuBLAS may need two a product
 

@@ -13,11 +13,9 @@ from gemm.kernel.residency import residency_faults
 from gemm.ladder.results import ARM_COLUMNS, arm_rows, transposed_lines
 from micro.gpu.device import mma_floor_cycles_per_kstep
 from stats.analysis.levels import Level, arm_level
-from stats.record.writer import Record
+from stats.record.schema import Record
 from stats.report.model import Bar, Ladder, Mark, NotInRecord, Table, ToolReport
 from stats.report.text import level_text
-
-__all__ = ["REPORT"]
 
 _FLOP_PER_MMA = 2 * 16 * 8 * 16
 

@@ -16,17 +16,7 @@ from stats.analysis.levels import ArmLevels, Level
 from stats.analysis.prepare import accepted_cells
 from stats.base.tables import Column
 from stats.record.clock_check import judged_label
-from stats.record.writer import Record
-
-__all__ = [
-    "ARM_COLUMNS",
-    "COMPARISON_COLUMNS",
-    "arm_rows",
-    "comparison_rows",
-    "heading_lines",
-    "note_lines",
-    "transposed_lines",
-]
+from stats.record.schema import Record
 
 ARM_COLUMNS = [
     Column("arm", "kernel", align="left"),
@@ -110,7 +100,7 @@ def comparison_rows(record: Record, analysis: Any) -> list[dict[str, Any]]:
 
     Effects are of a against b.
     """
-    from stats.analysis.inference import format_p
+    from stats.analysis.effect import format_p
 
     static = _static(record)
     rows = []

@@ -14,11 +14,10 @@ from pathlib import Path
 from gemm.kernel.arguments import parse_shape
 from gemm.ladder.config import GemmConfig
 from stats.base.errors import UserError
-from stats.record.writer import Record
+from stats.record.schema import Record
 from stats.run.progress import Progress
-from stats.run.trials import TrialSpec, run_trials
-
-__all__ = ["TOOL", "record_path", "run_gemm", "spec_of"]
+from stats.run.spec import TrialSpec
+from stats.run.trials import run_trials
 
 TOOL = "gemm-bench"
 

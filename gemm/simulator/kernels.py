@@ -30,16 +30,6 @@ from micro.model.layout import layout
 from micro.model.variants import VARIANTS, Variant
 from stats.base.errors import UserError
 
-__all__ = [
-    "WORKS",
-    "contention_program",
-    "copy_lines",
-    "gemm_program",
-    "micro_program",
-    "reads_program",
-    "without_machine_code",
-]
-
 WORKS = ("load", "load+mma", "mma")  # in the order of Work in micro.cu
 _FORMS = {"ld.shared.b32": "LDS", "ld.shared.b16": "LDS.U16", "ldmatrix.x4": "LDSM.4"}
 

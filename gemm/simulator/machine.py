@@ -15,8 +15,6 @@ from typing import Any
 from micro.gpu.limits import SUB_PARTITIONS
 from stats.base.errors import UserError
 
-__all__ = ["MACHINES", "Machine", "machine"]
-
 _SAME_AS = {"global": "copy"}
 
 

@@ -17,8 +17,6 @@ from gemm.simulator.program import SCOREBOARDS
 from gemm.simulator.step import Step
 from micro.gpu.limits import SUB_PARTITIONS
 
-__all__ = ["COPY_BYTES", "NEVER", "Group", "Memory", "Warp"]
-
 NEVER = float("inf")
 COPY_BYTES = 512  # of one warp-wide instruction: 32 lanes of 16 bytes
 _TO_PORT_CYCLES = 1  # from the queue of an access that waits for nobody; part of the measured latency

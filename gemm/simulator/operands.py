@@ -12,8 +12,6 @@ from gemm.simulator.machine import Machine
 from gemm.simulator.step import Step
 from micro.gpu.limits import SUB_PARTITIONS
 
-__all__ = ["Operands"]
-
 
 class Operands:
     """Tensor pipe and operand reads of the four sub-partitions; times in cycles."""

@@ -11,8 +11,6 @@ from __future__ import annotations
 from micro.code.loops import Loop
 from micro.code.sass import Instruction, SassError
 
-__all__ = ["steady_pass"]
-
 _COPIES = {"LDGSTS", "LDG", "STS"}
 
 

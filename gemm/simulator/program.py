@@ -19,8 +19,6 @@ from micro.code.sass import Function, Instruction, SassError, parse_sass
 from micro.gpu.toolchain import disassembler
 from stats.base.errors import UserError
 
-__all__ = ["QUEUED", "SCOREBOARDS", "Control", "Op", "OpKind", "Program", "decode_control", "read_cubin", "to_ops"]
-
 SCOREBOARDS = 6
 _NONE = 7
 QUEUED = ("load", "blank", "store", "copy", "commit", "global")  # kinds that go through a sub-partition's memory queue

@@ -19,8 +19,6 @@ from gemm.simulator.program import Op, Program
 from gemm.simulator.step import Step
 from micro.gpu.limits import SUB_PARTITIONS
 
-__all__ = ["Blocks", "Simulation", "simulate"]
-
 _OPERANDS_HELD_CYCLES = 8  # by an instruction outside the memory queue that signals its operands as read
 
 

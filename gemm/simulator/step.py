@@ -9,8 +9,6 @@ from __future__ import annotations
 from gemm.simulator.machine import Machine
 from gemm.simulator.program import QUEUED, Op
 
-__all__ = ["Step"]
-
 _TO_L2 = ("copy", "global")
 _ADDRESSES = 32  # of a load whose every lane gives one, which is one read
 

@@ -18,15 +18,14 @@ from typing import Any, Literal
 import numpy as np
 
 from gemm.truth.campaigns import CAMPAIGN_TOOL, pair_names
-from stats.analysis.inference import Inference, holm, infer
+from stats.analysis.effect import Inference
+from stats.analysis.inference import holm, infer
 from stats.analysis.prepare import pair_means, prepare
 from stats.analysis.verdicts import Verdict, decide, detects
 from stats.base.errors import UserError
 from stats.base.tables import Column
 from stats.record.attempts import final_cells
-from stats.record.writer import Record
-
-__all__ = ["AA_COLUMNS", "INJECT_COLUMNS", "Judged", "aa_rows", "inject_rows", "judge"]
+from stats.record.schema import Record
 
 Metric = Literal["time", "cycles"]
 ALPHA = 0.05

@@ -15,11 +15,11 @@ from typing import Any
 
 from gemm.kernel.variants import Kernel
 from stats.base.errors import UserError
-from stats.record.writer import Cell, Record
+from stats.record.schema import Cell, Record
 from stats.run.progress import Progress
-from stats.run.trials import ArmSet, TrialSpec, run_trials
-
-__all__ = ["CAMPAIGN_TOOL", "Campaign", "campaign_arms", "pair_names", "run_campaign"]
+from stats.run.spec import TrialSpec
+from stats.run.trials import run_trials
+from stats.run.worker import ArmSet
 
 CAMPAIGN_TOOL = "gemm-bench campaign"
 _BASE_SPIN_CYCLES = 2_000  # in every cell of an injecting campaign, so that only its length differs

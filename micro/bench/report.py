@@ -13,7 +13,7 @@ from micro.bench.read_path.results import COLUMNS, UNITS_LINES, measured_rows
 from micro.gpu.device import SHARED_BYTES_PER_CLK
 from micro.model.arm_names import MMA_ARM, Work, arm_name, parse_arm
 from stats.analysis.levels import ArmLevels, Level
-from stats.record.writer import CellRow, Record
+from stats.record.schema import CellRow, Record
 from stats.report.model import (
     Bar,
     Ladder,
@@ -26,8 +26,6 @@ from stats.report.model import (
     Table,
     ToolReport,
 )
-
-__all__ = ["CONTENTION", "INSTRUCTIONS", "REPORT"]
 
 UNIT = "SM cycles per warp k-step"
 

@@ -19,9 +19,8 @@ from stats.cli import options
 
 if TYPE_CHECKING:
     from micro.bench.contention.design import ContentionConfig
-    from stats.record.writer import Record
+    from stats.record.schema import Record
 
-__all__ = ["TOOL", "contention", "measured_text", "predicted_text", "register", "run_contention"]
 
 TOOL = "micro-bench contention"
 

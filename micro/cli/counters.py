@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from micro.counters.config import CountersConfig
     from micro.counters.count import CounterTool
 
-__all__ = ["ToolOf", "add_counters", "register"]
 
 ToolOf: TypeAlias = "Callable[[CountersConfig, str | None, str, int], CounterTool]"
 

@@ -10,8 +10,6 @@ import sys
 
 import typer
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""

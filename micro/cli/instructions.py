@@ -21,9 +21,8 @@ from stats.cli import options
 
 if TYPE_CHECKING:
     from micro.bench.instructions.design import InstructionsConfig
-    from stats.record.writer import Record
+    from stats.record.schema import Record
 
-__all__ = ["instructions", "measured_text", "predicted_text", "register", "run_instructions"]
 
 TOOL = "micro-bench instructions"
 _FIGURE_SUFFIXES = (".png", ".svg", ".pdf")

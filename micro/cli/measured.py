@@ -16,9 +16,8 @@ from stats.base.errors import UserError
 from stats.cli.options import refuse_beside, typed
 
 if TYPE_CHECKING:
-    from stats.record.writer import Record
+    from stats.record.schema import Record
 
-__all__ = ["device_is_here", "named_record", "require_tool"]
 
 _NEED_A_DEVICE = ("device", "figure", "out", "resume")  # parameters
 
@@ -27,7 +26,7 @@ def named_record(ctx: typer.Context, record: Path, *served: str) -> Record:
     """The record that --record names. Raises UserError for a file that is no record, and beside options that only a
     measurement can serve: all but the parameters ``served``."""
     refuse_beside(ctx, "--record", "measures nothing", *served)
-    from stats.record.writer import read_record
+    from stats.record.reader import read_record
 
     return read_record(record)
 

@@ -23,7 +23,6 @@ from stats.cli import options
 if TYPE_CHECKING:
     from micro.code.counts import Kernel, KernelSpec
 
-__all__ = ["SwizzleChoice", "arch_numbers", "describe_micro", "parse_archs", "register", "run_sass"]
 
 DEFAULT_ARCHS = (80, 86, 89, 90, 100, 120)
 WORKS = ("load_only", "load_mma", "mma_only")

@@ -22,18 +22,6 @@ from micro.code.sass import Function, Instruction, SassError, Tool, disassemble
 from micro.gpu.limits import Residency, resident_blocks
 from micro.model.layout import layout
 
-__all__ = [
-    "CATEGORIES",
-    "Kernel",
-    "KernelSpec",
-    "LoopCounts",
-    "analyse_cubin",
-    "category",
-    "count_loop",
-    "in_parallel",
-    "registers_folded",
-]
-
 Item = TypeVar("Item")
 
 _WARP = 32

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from stats.base.errors import UserError, unreadable
 
-__all__ = ["Instance", "Resources", "parse_instance", "read_resources"]
-
 RESERVED_SHARED_BYTES = 1024  # per block, sm_80 and newer
 _EM_CUDA = 190
 _SHT_SYMTAB = 2

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from micro.code.sass import Function, Instruction, SassError
 
-__all__ = ["Loop", "main_loop", "natural_loops"]
-
 _NO_SUCCESSOR = {"EXIT", "RET", "KILL", "BPT"}
 _INDIRECT = {"BRX", "JMX", "BRXU", "JMXU"}
 _ENDS_BLOCK = {"BRA", "JMP", "CALL", "BSYNC"} | _NO_SUCCESSOR | _INDIRECT

@@ -17,8 +17,6 @@ from typing import Literal
 from micro.gpu.toolchain import disassembler
 from stats.base.errors import BenchError, UserError
 
-__all__ = ["Function", "Instruction", "SassError", "Tool", "disassemble", "parse_sass"]
-
 Tool = Literal["cuobjdump", "nvdisasm"]
 _COMMANDS: dict[Tool, list[str]] = {"cuobjdump": ["-sass"], "nvdisasm": ["-c"]}
 

@@ -16,8 +16,6 @@ from micro.model.variants import VARIANTS
 from stats.base.errors import UserError
 from stats.base.tables import Column, Format, render, wrapped
 
-__all__ = ["banks_text", "sass_text"]
-
 _SHOWN = ("HMMA", "PRMT", "LOP3", "IMAD", "LEA", "IADD", "BAR", "LDGSTS", "NOP", "never")
 _LEGENDS = {
     "HMMA": "the mma",

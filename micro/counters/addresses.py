@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from micro.counters.record import Instructions
 from micro.gpu.ncu import parse_instances
 
-__all__ = ["grouped_addresses"]
-
 
 def grouped_addresses(cells: Mapping[str, str]) -> list[Instructions]:
     """The instructions that took wavefronts or tags, in program order; those with the same figures are one row.

@@ -15,17 +15,6 @@ from typing import Any
 
 from micro.counters.record import CountersRecord, Instructions, LaunchRow
 
-__all__ = [
-    "LSU_OPCODES",
-    "Copies",
-    "cause",
-    "copies_by_instruction",
-    "exact_conflicts",
-    "exact_wavefronts",
-    "lsu_rows",
-    "standing",
-]
-
 # Opcodes that sm__inst_executed_pipe_lsu counts, besides reads of SR_TID and SR_LANEID (found on sm_90: with these, 24
 # launches of the micro kernels and the GEMM add up to the last instruction).
 LSU_OPCODES = ("LDS", "LDSM", "STS", "LDG", "STG", "LDGSTS", "LDGDEPBAR", "SHFL")

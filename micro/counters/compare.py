@@ -13,8 +13,6 @@ from typing import Any
 from micro.counters.causes import cause, exact_conflicts, exact_wavefronts, standing
 from micro.counters.record import CountersRecord, LaunchRow, MetricRow
 
-__all__ = ["STALLS", "USE", "cause_rows", "comparison_rows", "difference_rows", "equal_everywhere", "summary_rows"]
-
 USE = ("cycles", "lsu_percent", "port_percent", "tensor_percent", "l2_percent", "occupancy_percent")
 STALLS = ("stall_long_scoreboard", "stall_short_scoreboard", "stall_mio_throttle", "stall_barrier", "stall_math_pipe")
 # Predictions that configs/counters.yaml gained after records were made: metric key -> key of

@@ -14,8 +14,6 @@ from pydantic import Field, model_validator
 from micro.counters.launch_counts import KEYS
 from stats.base.config import ConfigModel
 
-__all__ = ["CountersConfig", "Draft", "Metric"]
-
 Group = Literal["instructions", "wavefronts", "conflicts", "use", "stalls", "opcodes", "addresses"]
 
 

@@ -30,8 +30,6 @@ from micro.gpu.ncu import Available, Ncu, ProfiledLaunch, UnknownMetricError, pa
 from stats.base.errors import BenchError, UserError
 from stats.record.provenance import created_utc, git_state, software_versions
 
-__all__ = ["CounterTool", "by_hand", "choose_names", "run_counters"]
-
 # ncu prints an argument as 1 or as (layout::ReadMode)1, by its version.
 _TEMPLATE = re.compile(r"[<,]\s*(?:\((?:\(anonymous namespace\))?[\w:<>]+\)\s*)?(-?\d+)(?=\s*[,>])")
 _NS = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}

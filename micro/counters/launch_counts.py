@@ -18,8 +18,6 @@ from micro.model.banks import WARP, Kind, kstep_wavefronts, tile_store
 from micro.model.layout import layout
 from micro.model.variants import VARIANTS
 
-__all__ = ["KEYS", "LaunchCounts", "micro_launch", "tile_loads", "tile_stores"]
-
 # Instructions, wavefronts and conflicts by kind of instruction; `load` and `store` are the sums that the pipe counts.
 KEYS = (
     "lds",

@@ -16,19 +16,7 @@ from micro.counters.config import Group
 from stats.base.errors import UserError
 from stats.base.plain_words import fault
 from stats.record.reader import read_json
-from stats.record.writer import Device
-
-__all__ = [
-    "DERIVED",
-    "CountersRecord",
-    "DraftRow",
-    "Facts",
-    "Instructions",
-    "LaunchFacts",
-    "LaunchRow",
-    "MetricRow",
-    "read_counters",
-]
+from stats.record.schema import Device
 
 SCHEMA_VERSION = 1
 DERIVED = (

@@ -23,8 +23,6 @@ from micro.counters.record import CountersRecord
 from stats.base.safe_text import safe_text
 from stats.base.tables import Column, Format, render, to_json, told, wrapped
 
-__all__ = ["render_counters"]
-
 _PAIRS = {"lds": "LDS", "ldsm": "LDSM", "wavefronts": "load wavefronts", "conflicts": "bank conflicts"}
 _USE_HEADINGS = {
     "cycles": "cycles",

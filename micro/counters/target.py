@@ -18,8 +18,6 @@ from micro.model.arm_names import Work, arm_name
 from micro.model.variants import ALL_VARIANTS, BLayout, parse_variants
 from stats.base.errors import BenchError, UserError, choice
 
-__all__ = ["main", "run_target", "swizzles_of"]
-
 _WORKS = {"load": Work.LOAD, "load+mma": Work.LOAD_MMA, "mma": Work.MMA}
 
 

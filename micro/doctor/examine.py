@@ -14,8 +14,6 @@ from micro.doctor import tools as doctor_tools
 from micro.doctor.probes import Finding, Probes
 from stats.base.tables import fitted, to_json
 
-__all__ = ["diagnose", "exit_status", "findings_json", "findings_text"]
-
 
 def diagnose(probes: Probes | None = None) -> list[Finding]:
     """Everything the doctor looks at, in the order in which a run would need it."""

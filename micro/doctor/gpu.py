@@ -16,8 +16,6 @@ from micro.gpu.toolchain import MINIMUM_ARCH
 from stats.run.clocks import NEVER_LOCK
 from stats.run.nvml import Gpu, open_gpu
 
-__all__ = ["clocks", "counters", "devices", "driver"]
-
 _WARM_C = 60  # a GPU that idles hotter is still cooling down, or is badly cooled
 _INSTALL_DRIVER = "install an NVIDIA driver; predictions, machine code and analysis need none"
 

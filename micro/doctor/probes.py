@@ -25,8 +25,6 @@ from micro.gpu.ncu import find_ncu
 from micro.gpu.toolchain import Toolkit, disassembler, find_ninja, find_toolkit
 from stats.run.nvml import in_container
 
-__all__ = ["Finding", "Probes", "Seen", "Status", "fail", "ok", "warn"]
-
 Status = Literal["ok", "warn", "fail"]
 _PROFILING_PARAMETERS = Path("/proc/driver/nvidia/params")
 _CAP_SYS_ADMIN = 21  # linux/capability.h; the driver asks for it before clocks are set or counters read

@@ -16,8 +16,6 @@ from micro.doctor.probes import Finding, Probes, Seen, Status, fail, ok, warn
 from micro.gpu.toolchain import MINIMUM_ARCH, Toolkit
 from stats.base.errors import UserError
 
-__all__ = ["compiler", "disk", "ncu", "python_and_torch"]
-
 _OLDEST_TORCH = (2, 4)
 _BUILD_BYTES = 256 << 20  # all groups of the GEMM with their objects, for one architecture
 _COMFORT_BYTES = 2 << 30

@@ -25,21 +25,6 @@ from micro.gpu.toolchain import Toolkit, find_host_compiler, find_ninja, find_to
 from stats.base.errors import UserError
 from stats.record.provenance import hash_sources, relative_sources, source_closure
 
-__all__ = [
-    "CUDA_DIR",
-    "FLAGS_FILE",
-    "NVCC_FLAGS",
-    "BuiltLibrary",
-    "build_host_library",
-    "build_library",
-    "compile_cubin",
-    "header_facts",
-    "kernel_hash",
-    "kernel_sources",
-    "load_copy",
-    "load_library",
-]
-
 CUDA_DIR = Path(__file__).resolve().parents[1] / "cuda"
 # A file, not a literal, so that a report that imports nothing of this package still sees a flag change.
 FLAGS_FILE = CUDA_DIR.parent / "nvcc_flags.txt"

@@ -19,8 +19,6 @@ from pathlib import Path
 
 from stats.base.errors import UserError
 
-__all__ = ["cache_dir", "locked", "product_key"]
-
 _LOCK_WAIT_S = 300.0
 
 

@@ -21,10 +21,8 @@ from micro.gpu.build import CUDA_DIR, BuiltLibrary, build_library, load_library
 from micro.gpu.cuda_errors import cuda_failure
 from micro.gpu.device import describe_device
 from stats.base.errors import BenchError
-from stats.record.writer import Cell
-from stats.run.trials import ArmSet
-
-__all__ = ["CellTimer", "build_for_device", "function_arms", "timed_functions"]
+from stats.record.schema import Cell
+from stats.run.worker import ArmSet
 
 _STAMP = np.dtype([("clock", "<u8"), ("ns", "<u8"), ("sm", "<u4"), ("pad", "<u4")])
 _LONGEST_HOLD_NS = 500_000_000  # then a cell starts anyhow: its host died, or waits for the device

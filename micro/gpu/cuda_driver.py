@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["CudaDevice", "CudaDriver", "DriverError", "cuda_driver"]
-
 # CUdevice_attribute of cuda.h.
 _SM_COUNT, _COMPUTE_MAJOR, _COMPUTE_MINOR = 16, 75, 76
 _SHARED_PER_SM, _SHARED_PER_BLOCK_OPTIN, _L2_BYTES = 81, 97, 38

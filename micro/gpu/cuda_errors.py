@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from micro.gpu.cuda_driver import cuda_driver
 from stats.base.errors import BenchError, UserError
 
-__all__ = ["cuda_failure"]
-
 # driver_types.h: cudaErrorInvalidDeviceFunction, cudaErrorNoKernelImageForDevice.
 _NO_CODE = (98, 209)
 

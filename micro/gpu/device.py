@@ -11,20 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from micro.gpu.cuda_driver import cuda_driver
 from stats.base.errors import UserError
-from stats.record.writer import Device
+from stats.record.schema import Device
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "SHARED_BYTES_PER_CLK",
-    "cuda_device_count",
-    "describe_device",
-    "driver_trouble",
-    "mma_floor_cycles_per_kstep",
-    "require_gpu",
-    "shared_bytes_for_residency",
-]
 
 SHARED_BYTES_PER_CLK = 128  # per SM: 32 banks of 4 bytes (CUDA C++ Programming Guide, "Shared Memory", 8.0 to 9.0)
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["LIMITS", "SUB_PARTITIONS", "Limits", "Residency", "resident_blocks"]
-
 _REGISTERS_PER_SM = 65536
 _REGISTER_UNIT = 256  # per warp
 SUB_PARTITIONS = 4  # of an SM: each has its own scheduler and tensor core

@@ -20,8 +20,6 @@ from pathlib import Path
 
 from stats.base.errors import BenchError, UserError
 
-__all__ = ["Available", "Ncu", "ProfiledLaunch", "find_ncu", "parse_instances", "parse_names", "parse_raw"]
-
 _ELSEWHERE = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu", "/usr/local/cuda-*/bin/ncu")
 _QUERY_TIMEOUT_S = 120
 _PROFILE_TIMEOUT_S = 900

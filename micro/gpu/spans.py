@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from micro.gpu.device import SHARED_BYTES_PER_CLK
 from stats.base.errors import BenchError
 
-__all__ = ["SPAN", "SmSpans", "check_limits", "check_residency", "sm_spans"]
-
 # WarpSpan of span.cuh: what one warp writes.
 SPAN = np.dtype(
     [

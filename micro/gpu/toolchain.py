@@ -22,16 +22,6 @@ from pathlib import Path
 
 from stats.base.errors import UserError, reason
 
-__all__ = [
-    "MINIMUM_ARCH",
-    "Toolkit",
-    "disassembler",
-    "find_host_compiler",
-    "find_ninja",
-    "find_toolkit",
-    "require_archs",
-]
-
 MINIMUM_ARCH = 80  # mma.m16n8k16 with bf16 and cp.async both start at sm_80
 _REMEDY = "install a CUDA toolkit and set CUDA_HOME, or: pip install 'smem-bench[toolchain]'"
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["MMA_ARM", "Work", "arm_name", "parse_arm"]
-
 
 class Work(IntEnum):
     """What the timed loop holds: DO_MMA=0, DO_MMA=1, and the mma alone. Numbers as in ``micro.cu``."""

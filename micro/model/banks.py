@@ -24,21 +24,6 @@ from numpy.typing import NDArray
 from micro.model.layout import Layout, layout
 from micro.model.variants import BLayout, ReadMode, Variant
 
-__all__ = [
-    "BANKS",
-    "Kind",
-    "KstepWavefronts",
-    "Load",
-    "Store",
-    "TileStore",
-    "Wavefronts",
-    "kstep_wavefronts",
-    "lanes_served_together",
-    "tile_store",
-    "wavefronts",
-    "words_per_phase",
-]
-
 WARP = 32
 BANKS = 32
 WORD_BYTES = 4

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from micro.gpu.build import CUDA_DIR, build_host_library
 from micro.model.variants import BLayout, ReadMode
 
-__all__ = ["Constants", "Layout", "layout"]
-
 _NAMES = (
     "bm",
     "bn",

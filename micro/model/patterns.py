@@ -18,18 +18,6 @@ from numpy.typing import NDArray
 
 from micro.model.banks import Kind, Wavefronts, lanes_served_together, wavefronts, words_per_phase
 
-__all__ = [
-    "IMAGE_BYTES",
-    "INSTRUCTIONS",
-    "Instruction",
-    "Pattern",
-    "Work",
-    "image",
-    "patterns_of",
-    "port_bytes",
-    "wavefronts_of",
-]
-
 IMAGE_BYTES = 8192  # IMAGE_BYTES of instructions.cu; a test holds them equal
 _LINE_BYTES = 128
 _WARP = 32

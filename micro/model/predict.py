@@ -14,8 +14,6 @@ from micro.model.banks import kstep_wavefronts
 from micro.model.layout import layout
 from micro.model.variants import VARIANTS
 
-__all__ = ["Prediction", "predict_load_only"]
-
 
 @dataclass(frozen=True)
 class Prediction:

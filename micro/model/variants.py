@@ -12,8 +12,6 @@ from enum import IntEnum
 
 from stats.base.errors import UserError
 
-__all__ = ["ALL_VARIANTS", "VARIANTS", "BLayout", "ReadMode", "Variant", "known_variants", "parse_variants"]
-
 
 class ReadMode(IntEnum):
     """How fragments come out of shared memory (READ_MODE)."""

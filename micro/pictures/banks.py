@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Access", "Box", "load_figure", "schedule", "store_figure"]
-
 
 @dataclass(frozen=True)
 class Access:

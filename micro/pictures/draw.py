@@ -19,7 +19,6 @@ from stats.base.errors import UserError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_all", "pictures"]
 
 _METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 

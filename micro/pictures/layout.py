@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["SWIZZLES", "fragment_figure", "swizzle_figure"]
 
 SWIZZLES = {"a": "A[m][k]", "b": "B[k][n]", "bt": "B transposed, [n][k]"}
 _ROWS = 8  # of one 8x8 tile

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["EMPTY", "GRID", "INK", "RAMP", "STYLE", "box", "grid_axes", "head", "ink_on", "legend", "new_figure"]
 
 RAMP = ("#fff3c4", "#fdd98a", "#f7b267", "#e98a5b", "#cc6677", "#9b4f83", "#643f7d", "#33305f")
 EMPTY, GRID, INK = "#f4f4f4", "#c8c8c8", "#222222"

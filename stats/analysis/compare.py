@@ -15,37 +15,17 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from stats.analysis import diagnostics
+from stats.analysis.effect import Inference, log_margin
 from stats.analysis.exclusion import ExclusionRule
 from stats.analysis.grid import Metric
-from stats.analysis.inference import (
-    BATCHES,
-    QUICK_LOOK_BLOCKS,
-    ROUNDING,
-    Inference,
-    batch_means,
-    holm,
-    infer,
-    log_margin,
-    tost_p,
-)
+from stats.analysis.inference import BATCHES, QUICK_LOOK_BLOCKS, ROUNDING, batch_means, holm, infer, tost_p
 from stats.analysis.intervals import Floats
 from stats.analysis.launch_work import unlike_launches
 from stats.analysis.prepare import Pair, PairMeans, Prepared, arm_summaries, pair_means, prepare, reference_of
 from stats.analysis.results import Analysis, ArmSummary, ClockConflict, Comparison, Diagnostics
 from stats.analysis.verdicts import Caution, decide, passes_aa
 from stats.base.errors import UserError
-from stats.record.writer import Record
-
-__all__ = [
-    "MetricChoice",
-    "aa_comparisons",
-    "aa_deviation",
-    "analyse",
-    "chosen_margin",
-    "conflict",
-    "diagnose",
-    "metrics_of",
-]
+from stats.record.schema import Record
 
 MetricChoice: TypeAlias = Literal["time", "cycles", "both"]
 CLOCK_SLACK = 0.2  # of the gap: a clock read around a cell is not quite the clock within it

@@ -10,14 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stats.analysis.inference import Inference, Interval, format_p, percent
+from stats.analysis.effect import Inference, Interval, format_p, percent
 from stats.analysis.results import Analysis, Comparison, to_json
 from stats.analysis.verdicts import Caution, Verdict
 from stats.base.errors import UserError, choice
 from stats.base.tables import Column, Format, render, told, wrapped
 from stats.base.tables import to_json as json_text
-
-__all__ = ["FAIL_ON", "comparison_rows", "exit_status", "notes", "render_analysis"]
 
 FAIL_ON = ("regression", "material", "different", "cannot-tell", "never")
 

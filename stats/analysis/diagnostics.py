@@ -12,21 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stats.analysis.effect import format_p, percent
 from stats.analysis.grid import Grid, Metric
-from stats.analysis.inference import BATCHES, format_p, infer, percent
+from stats.analysis.inference import BATCHES, infer
 from stats.analysis.intervals import Floats
 from stats.analysis.verdicts import Caution
-
-__all__ = [
-    "Autocorrelation",
-    "ClockShape",
-    "Trend",
-    "autocorrelation",
-    "clock_shape",
-    "ljung_box",
-    "position_effect",
-    "warmup_slope",
-]
 
 LJUNG_BOX_LAGS = 10
 RESEMBLANCE = 0.1  # mean lag-1 below which neighbours share nothing worth a warning

@@ -10,8 +10,6 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["Inference", "Interval", "Unit", "format_p", "log_margin", "percent"]
-
 Unit: TypeAlias = Literal["process", "batch", "unpaired process"]
 
 

@@ -18,8 +18,6 @@ from stats.analysis.grid import Flags, Grid
 from stats.analysis.intervals import Floats
 from stats.base.errors import UserError
 
-__all__ = ["Exclusion", "ExclusionRule", "apply_rule", "rule_of"]
-
 # Nothing ran, or somebody set the clock; and the power cap (see above). Any other reason, known or not, excludes.
 ALLOWED_REASONS = ("gpu_idle", "applications_clocks_setting", "display_clock_setting", "sw_power_cap")
 

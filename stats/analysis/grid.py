@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from stats.analysis.intervals import Floats
 from stats.base.errors import UserError
 from stats.record.attempts import complete_attempts
-from stats.record.writer import CellRow, Record
-
-__all__ = ["Flags", "Grid", "Metric", "lay_out"]
+from stats.record.schema import CellRow, Record
 
 Metric: TypeAlias = Literal["time", "cycles"]
 Flags: TypeAlias = NDArray[np.bool_]

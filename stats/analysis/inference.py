@@ -17,25 +17,8 @@ from typing import TypeAlias
 import numpy as np
 
 from stats.analysis import intervals
-from stats.analysis.effect import Inference, Interval, Unit, format_p, log_margin, percent
+from stats.analysis.effect import Inference, Interval, Unit
 from stats.analysis.intervals import Floats
-
-__all__ = [
-    "BATCHES",
-    "QUICK_LOOK_BLOCKS",
-    "Inference",
-    "Interval",
-    "batch_means",
-    "format_p",
-    "holm",
-    "infer",
-    "infer_unpaired",
-    "log_margin",
-    "minimum_detectable_effect",
-    "percent",
-    "tost_p",
-    "tost_p_unpaired",
-]
 
 BATCHES = 10
 QUICK_LOOK_BLOCKS = 200  # below it the batch means of one process are too short to be independent

@@ -15,23 +15,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "EXACT_FLIP_LIMIT",
-    "Floats",
-    "attainable_p",
-    "attainable_p_unpaired",
-    "binomial_band",
-    "hodges_lehmann",
-    "hodges_lehmann_interval",
-    "permutation_p",
-    "processes_needed",
-    "shift",
-    "shift_interval",
-    "sign_flip_p",
-    "t_interval",
-    "welch_interval",
-]
-
 Floats: TypeAlias = NDArray[np.float64]
 
 EXACT_FLIP_LIMIT = 12  # 2^12 sign patterns; above it the exact Wilcoxon test is as sharp, and far cheaper

@@ -11,9 +11,7 @@ import math
 from collections.abc import Sequence
 
 from stats.base.errors import UserError
-from stats.record.writer import Record
-
-__all__ = ["refuse_unlike_work", "unlike_launches"]
+from stats.record.schema import Record
 
 _STEP = "cycles_per_"
 _ONE_SM = "_sm"  # cycles_per_pass_lowest_sm: of a single SM, where sm_cycles is the mean of all

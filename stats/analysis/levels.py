@@ -16,9 +16,7 @@ from typing import Literal
 import numpy as np
 
 from stats.analysis.prepare import accepted_cells
-from stats.record.writer import CellRow, Record
-
-__all__ = ["ArmLevels", "Level", "arm_level", "level_of", "plus_minus"]
+from stats.record.schema import CellRow, Record
 
 BATCHES = 10
 

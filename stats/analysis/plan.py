@@ -15,18 +15,17 @@ from functools import lru_cache
 import numpy as np
 
 from stats.analysis import intervals
+from stats.analysis.effect import log_margin, percent
 from stats.analysis.exclusion import ExclusionRule
 from stats.analysis.grid import Grid, Metric
-from stats.analysis.inference import log_margin, minimum_detectable_effect, percent
+from stats.analysis.inference import minimum_detectable_effect
 from stats.analysis.intervals import Floats
 from stats.analysis.prepare import pair_means, prepare
 from stats.analysis.stopping import TwoStages, two_stages
 from stats.analysis.variance import VarianceComponents, variances
 from stats.analysis.verdicts import Caution, detects
 from stats.base.errors import UserError
-from stats.record.writer import Record
-
-__all__ = ["Option", "Plan", "half_width", "plan", "power_of_verdict", "t_power"]
+from stats.record.schema import Record
 
 PROCESS_COUNTS = (6, 8, 10, 12, 16, 20, 24, 32)
 MOST_BLOCKS = 10_000

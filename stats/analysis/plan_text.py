@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from stats.analysis.inference import percent
+from stats.analysis.effect import percent
 from stats.analysis.plan import Plan
 from stats.analysis.results import to_json
 from stats.analysis.stopping import TwoStages
 from stats.base.tables import Column, Format, render, told
 from stats.base.tables import to_json as json_text
-
-__all__ = ["render_plan"]
 
 _COLUMNS = (
     Column("processes", "processes"),

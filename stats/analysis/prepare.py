@@ -20,21 +20,7 @@ from stats.analysis.results import ArmSummary, RecordRef
 from stats.analysis.verdicts import Caution
 from stats.base.errors import BenchError
 from stats.record.clock_check import judged_label
-from stats.record.writer import CellRow, Record
-
-__all__ = [
-    "Pair",
-    "PairMeans",
-    "Prepared",
-    "accepted_blocks",
-    "accepted_cells",
-    "arm_summaries",
-    "bad_figure",
-    "pair_means",
-    "prepare",
-    "reference_of",
-    "require_accepted",
-]
+from stats.record.schema import CellRow, Record
 
 Pair: TypeAlias = tuple[str, str]
 

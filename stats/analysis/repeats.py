@@ -12,13 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from stats.analysis.compare import analyse
-from stats.analysis.inference import percent
+from stats.analysis.effect import percent
 from stats.analysis.intervals import Floats
 from stats.base.errors import UserError
 from stats.base.tables import Column
-from stats.record.writer import Record
-
-__all__ = ["COLUMNS", "repeat_rows"]
+from stats.record.schema import Record
 
 COLUMNS = [
     Column("record", "record", align="left"),

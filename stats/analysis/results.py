@@ -13,20 +13,10 @@ from enum import Enum
 from typing import Any, Literal
 
 from stats.analysis.diagnostics import Autocorrelation, ClockShape, Trend
+from stats.analysis.effect import Inference, Interval
 from stats.analysis.exclusion import Exclusion
 from stats.analysis.grid import Metric
-from stats.analysis.inference import Inference, Interval
 from stats.analysis.verdicts import Caution, Verdict
-
-__all__ = [
-    "Analysis",
-    "ArmSummary",
-    "ClockConflict",
-    "Comparison",
-    "Diagnostics",
-    "RecordRef",
-    "to_json",
-]
 
 ANALYSIS_SCHEMA = 1
 

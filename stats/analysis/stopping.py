@@ -20,8 +20,6 @@ from stats.analysis.effect import Interval, percent
 from stats.analysis.intervals import Floats
 from stats.base.errors import UserError
 
-__all__ = ["TwoStages", "half_width_kept", "stein_interval", "stein_total", "two_stages", "units_in_all"]
-
 
 @dataclass(frozen=True)
 class TwoStages:

@@ -24,18 +24,17 @@ from stats.analysis.compare import (
     diagnose,
     metrics_of,
 )
+from stats.analysis.effect import log_margin
 from stats.analysis.exclusion import ExclusionRule
 from stats.analysis.grid import Metric
-from stats.analysis.inference import holm, infer_unpaired, log_margin, tost_p_unpaired
+from stats.analysis.inference import holm, infer_unpaired, tost_p_unpaired
 from stats.analysis.intervals import Floats
 from stats.analysis.launch_work import refuse_unlike_work
 from stats.analysis.prepare import Pair, Prepared, arm_summaries, bad_figure, pair_means, prepare, reference_of
 from stats.analysis.results import Analysis, ClockConflict, Comparison
 from stats.analysis.verdicts import Caution, decide
 from stats.base.errors import UserError
-from stats.record.writer import Header, Record
-
-__all__ = ["compare_runs", "refuse_unlike"]
+from stats.record.schema import Header, Record
 
 
 def _first_difference(old: Any, new: Any, path: str) -> tuple[str, Any, Any] | None:

@@ -16,9 +16,7 @@ from stats.analysis.exclusion import ExclusionRule
 from stats.analysis.grid import Metric
 from stats.analysis.prepare import pair_means, prepare
 from stats.base.errors import UserError
-from stats.record.writer import Record
-
-__all__ = ["VarianceComponents", "variances"]
+from stats.record.schema import Record
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stats.analysis import intervals
-from stats.analysis.inference import Inference, Interval, format_p, percent
+from stats.analysis.effect import Inference, Interval, format_p, percent
 from stats.analysis.intervals import Floats
-
-__all__ = ["Caution", "Decision", "Verdict", "decide", "detects", "passes_aa"]
 
 
 class Verdict(str, Enum):

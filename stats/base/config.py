@@ -19,17 +19,6 @@ from stats.base.config_text import explain, parse_yaml
 from stats.base.errors import UserError
 from stats.base.plain_words import fault
 
-__all__ = [
-    "CONFIG_KINDS",
-    "ConfigModel",
-    "config_names",
-    "find_config",
-    "load_config",
-    "option_error",
-    "results_folders",
-    "with_overrides",
-]
-
 _HERE = Path(__file__).resolve().parents[1]
 _FOLDERS = (_HERE.parent / "configs", _HERE / "configs")
 _LARGEST_BYTES = 1 << 20

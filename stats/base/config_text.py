@@ -20,9 +20,6 @@ from pydantic import BaseModel, ValidationError
 from stats.base.errors import UserError
 from stats.base.plain_words import fault, quoted
 
-__all__ = ["explain", "parse_yaml"]
-
-
 _DEEPEST = 32  # no config needs four; PyYAML's time grows with the square of the depth
 _MOST_DIGITS = 100
 _TAG = "tag:yaml.org,2002:"

@@ -18,21 +18,6 @@ from typing import Any, NoReturn
 
 from stats.base.safe_text import SafeStream
 
-__all__ = [
-    "EXIT_BAD_INPUT",
-    "EXIT_FAILED",
-    "EXIT_INTERRUPTED",
-    "BenchError",
-    "UserError",
-    "choice",
-    "need_no_folder",
-    "need_out",
-    "reason",
-    "run_app",
-    "run_module",
-    "unreadable",
-]
-
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from stats.base.errors import UserError, need_no_folder
 
-__all__ = ["need_folder", "need_place", "refuse_records", "write_all", "write_whole"]
-
 
 def need_place(option: str, out: Path) -> None:
     """Raises UserError, before any work, where the file ``out`` could not be written afterwards."""

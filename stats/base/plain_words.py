@@ -9,8 +9,6 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["fault", "quoted"]
-
 _LONGEST = 60
 _WANTED = {
     "int": "an integer",

@@ -15,8 +15,6 @@ import json
 import re
 from typing import Any, TextIO
 
-__all__ = ["SafeStream", "csv_text", "dumped", "figure_text", "markdown_text", "raw_stream", "safe_lines", "safe_text"]
-
 # C0, DEL, C1; soft hyphen; marks and overrides of direction, of zero width, ends of lines and paragraphs; fillers that
 # look like nothing; surrogates; what XML cannot hold; tags, which spell out text that nobody sees.
 _CONTROLS = (

@@ -24,7 +24,6 @@ from stats.base.safe_text import csv_text, dumped, markdown_text, safe_text
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["FORMATS", "Column", "Format", "csv_cell", "fitted", "render", "to_json", "told", "wrapped"]
 
 Format = Literal["table", "md", "csv", "json"]
 _PROSE_WIDTH, _NARROW_PROSE = 64, 16  # characters of a line; the second where the terminal is too narrow

@@ -15,8 +15,6 @@ import typer
 from stats.base.errors import UserError, choice
 from stats.cli import options
 
-__all__ = ["register"]
-
 _LEAST_PERCENT = 1e-6  # of a launch of 1 ms it is 10 ps
 METRICS = ("time", "cycles", "both")
 
@@ -121,7 +119,7 @@ def plan(
     from stats.analysis.plan import plan as make_plan
     from stats.analysis.plan_text import render_plan
     from stats.record.freshness import marked, of_record
-    from stats.record.writer import read_record
+    from stats.record.reader import read_record
 
     pilot = read_record(record)
     found = make_plan(

@@ -13,8 +13,6 @@ from stats.cli import analysis as cli_analysis
 from stats.cli import options
 from stats.cli import report as cli_report
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
 
 

@@ -15,24 +15,6 @@ from stats.base import tables
 from stats.base.errors import UserError, choice
 from stats.base.files import need_folder, need_place
 
-__all__ = [
-    "Clocks",
-    "Config",
-    "Device",
-    "Format",
-    "Launches",
-    "Out",
-    "Processes",
-    "Resume",
-    "Version",
-    "one_of",
-    "out_file",
-    "out_folder",
-    "refuse_before_subcommand",
-    "refuse_beside",
-    "typed",
-]
-
 
 def one_of(option: str, allowed: Sequence[str], text: str) -> Any:
     """The declaration of ``option`` with the help ``text``, which takes one of ``allowed`` and raises UserError."""

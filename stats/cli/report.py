@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from stats.report.model import Table
     from stats.report.source import Source
 
-__all__ = ["register"]
 
 RECORDS = typer.Argument(..., metavar="RECORD...", help="Records (JSON Lines).")
 RECORD = typer.Argument(..., metavar="RECORD", help="A record (JSON Lines).")

@@ -18,8 +18,6 @@ from stats.analysis.intervals import Floats
 from stats.analysis.stopping import units_in_all
 from stats.proof.nulls import FAMILIES, Design, ar1
 
-__all__ = ["arms_in_sequence", "controls", "ordinary_after_stages", "peeking", "pooled_cells"]
-
 LEAST = 4000  # repetitions: the bands of .05 and .95 are then 1.2 % to either side
 MOST_UNITS = 400  # of two stages: far above what 8 first units of deviation 1 ever ask for
 

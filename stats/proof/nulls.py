@@ -18,8 +18,6 @@ import numpy as np
 from stats.analysis.grid import Flags
 from stats.analysis.intervals import Floats
 
-__all__ = ["FAMILIES", "NOISE", "Design", "Trials", "ar1", "in_order", "process_means"]
-
 NOISE = 0.01  # standard deviation of the log of a cell
 THROTTLED = 0.2  # log of how much slower a throttled cell is
 

@@ -21,8 +21,8 @@ from typing import TypeAlias
 import numpy as np
 
 from stats.analysis import intervals
+from stats.analysis.effect import log_margin
 from stats.analysis.grid import Flags
-from stats.analysis.inference import log_margin
 from stats.analysis.intervals import Floats
 from stats.analysis.plan import power_of_verdict
 from stats.analysis.stopping import half_width_kept, units_in_all
@@ -30,19 +30,6 @@ from stats.analysis.verdicts import detects
 from stats.base.errors import BenchError
 from stats.proof import controls
 from stats.proof.nulls import FAMILIES, NOISE, Design, process_means
-
-__all__ = [
-    "Check",
-    "campaign",
-    "check_family",
-    "family_means",
-    "holm_error",
-    "main",
-    "negative_controls",
-    "power_kept",
-    "stein",
-    "tost_size",
-]
 
 Hits: TypeAlias = "Flags | np.bool_"  # numpy's comparisons say that they may be one of the two
 

@@ -14,8 +14,6 @@ from typing import Any
 from stats.base.errors import UserError
 from stats.record.schema import CellRow, Header, Record, without_nan
 
-__all__ = ["complete_attempts", "final_cells", "next_attempt", "require_same_run"]
-
 _IDENTITY = (
     "tool",
     "reference",

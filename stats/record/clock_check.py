@@ -9,9 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stats.record.writer import ClockState, Record
-
-__all__ = ["HOLD_TOLERANCE_PERCENT", "ClockCheck", "check_clocks", "judged_label"]
+from stats.record.schema import ClockState, Record
 
 HOLD_TOLERANCE_PERCENT = 1.0  # one step of the SM clock is 15 MHz, 0.75 % at 2 GHz
 

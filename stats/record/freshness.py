@@ -13,9 +13,7 @@ from typing import Any, Literal
 
 from stats.base.tables import Format, told
 from stats.record.provenance import PACKAGE_ROOT, todays_hash
-from stats.record.writer import Record
-
-__all__ = ["Freshness", "freshness", "marked", "of_document", "of_record"]
+from stats.record.schema import Record
 
 
 @dataclass(frozen=True)

@@ -21,18 +21,6 @@ from pathlib import Path
 
 from stats.base.errors import UserError
 
-__all__ = [
-    "PACKAGE_ROOT",
-    "created_utc",
-    "git_state",
-    "hash_sources",
-    "relative_sources",
-    "software_versions",
-    "source_closure",
-    "suite_version",
-    "todays_hash",
-]
-
 PACKAGE_ROOT = Path(__file__).resolve().parents[2]  # the checkout, or the folder that holds the installed packages
 _HASH_DIGITS = 16
 _GIT_TIMEOUT_S = 10

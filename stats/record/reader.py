@@ -36,8 +36,6 @@ from stats.record.schema import (
     SkipRow,
 )
 
-__all__ = ["is_packed", "newest_first", "read_json", "read_record", "record_bytes"]
-
 _HEADER_START = '{"kind":"header"'  # as the writer writes it; what starts otherwise is a file of something else
 _REMEDY = "give a .jsonl that a run wrote with --out"
 _POSITIVE = ("time_ns", "sm_cycles", "clock_mhz")  # or null: not measured

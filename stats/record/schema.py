@@ -16,27 +16,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-__all__ = [
-    "LARGEST_COUNT",
-    "SCHEMA_VERSION",
-    "ArmInfo",
-    "Blocks",
-    "Cell",
-    "CellRow",
-    "ClockState",
-    "Device",
-    "Header",
-    "MarginPercent",
-    "ProcessEvent",
-    "ProcessRow",
-    "Processes",
-    "Record",
-    "Seed",
-    "SkipRow",
-    "compared_arms",
-    "without_nan",
-]
-
 SCHEMA_VERSION = 1
 LARGEST_COUNT = 2**31 - 1
 

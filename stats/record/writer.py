@@ -19,38 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from stats.base.errors import UserError, need_no_folder
-from stats.record.reader import is_packed, newest_first, read_record, record_bytes
+from stats.record.reader import is_packed, read_record, record_bytes
 from stats.record.schema import (
-    SCHEMA_VERSION,
-    ArmInfo,
-    Cell,
     CellRow,
-    ClockState,
-    Device,
     Header,
     ProcessRow,
     Record,
     SkipRow,
     without_nan,
 )
-
-__all__ = [
-    "SCHEMA_VERSION",
-    "ArmInfo",
-    "Cell",
-    "CellRow",
-    "ClockState",
-    "Device",
-    "Header",
-    "ProcessRow",
-    "Record",
-    "RecordWriter",
-    "SkipRow",
-    "check_writable",
-    "newest_first",
-    "read_once_each",
-    "read_record",
-]
 
 
 def _refuse_place(path: Path) -> None:

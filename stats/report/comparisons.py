@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from stats.analysis.inference import format_p, log_margin
+from stats.analysis.effect import format_p, log_margin
 from stats.analysis.results import ClockConflict, Comparison
 from stats.analysis.verdicts import passes_aa
 from stats.base.errors import BenchError
@@ -19,8 +19,6 @@ from stats.base.tables import Column
 from stats.report.model import NotInRecord, Table
 from stats.report.source import Source
 from stats.report.text import effect_text, verdict_text
-
-__all__ = ["aa_table", "comparisons_table", "zero_accepted"]
 
 PAIRED_NOTE = (
     "above 0 %: the first arm takes longer; 95 % t interval on the means of fresh processes; p exact, Holm-adjusted "

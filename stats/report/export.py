@@ -17,8 +17,6 @@ from stats.base.safe_text import csv_text, dumped
 from stats.base.tables import csv_cell
 from stats.report.source import Source
 
-__all__ = ["EXPORT_FORMS", "ExportForm", "exported"]
-
 ExportForm = Literal["csv", "pandas"]
 EXPORT_FORMS: tuple[ExportForm, ...] = ("csv", "pandas")
 

@@ -24,8 +24,6 @@ from stats.report.queries import build_table, main_table
 from stats.report.show import Section, sections
 from stats.report.source import Source
 
-__all__ = ["html_report"]
-
 _PANELS = 24  # hundreds of panels in one figure take minutes and are read by nobody
 _ID = re.compile(r'(?<= id=")[^"]+')
 _REFERENCE = re.compile(r'(?<=href="#)[^"]+|(?<=url\(#)[^)]+')

@@ -6,8 +6,6 @@ about, so the sheet stands inside it and asks for no font and no picture from el
 
 from __future__ import annotations
 
-__all__ = ["CSS"]
-
 CSS = """\
 :root { color-scheme: light; --ink: #222; --soft: #5c5c5c; --line: #d8d8d8; --wash: #f5f6f7; --blue: #0072b2; }
 * { box-sizing: border-box; }

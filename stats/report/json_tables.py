@@ -19,8 +19,6 @@ from stats.record.reader import read_json
 from stats.report.model import Table
 from stats.report.values import formatted
 
-__all__ = ["Document", "columns_of", "json_table", "read_document"]
-
 
 @dataclass(frozen=True)
 class Document:

@@ -15,24 +15,7 @@ from typing import Any, TypeAlias
 from stats.analysis.levels import Level
 from stats.base.errors import UserError
 from stats.base.tables import Column, Format
-from stats.record.writer import Record
-
-__all__ = [
-    "Bar",
-    "FigureData",
-    "Ladder",
-    "Mark",
-    "NotInRecord",
-    "Overlap",
-    "OverlapRow",
-    "Paired",
-    "Panel",
-    "Predicted",
-    "PredictedRow",
-    "RunTrace",
-    "Table",
-    "ToolReport",
-]
+from stats.record.schema import Record
 
 
 class NotInRecord(UserError):  # noqa: N818 - names what is so, not that it is an error

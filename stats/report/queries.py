@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stats.analysis.inference import format_p
+from stats.analysis.effect import format_p
 from stats.analysis.levels import Level
 from stats.base.errors import UserError
 from stats.base.tables import Column
@@ -19,8 +19,6 @@ from stats.report.model import Table
 from stats.report.source import Source
 from stats.report.text import level_text
 from stats.report.tools import tool_report
-
-__all__ = ["build_table", "main_table", "table_names"]
 
 LISTED_PAIRS = 2
 LISTED_ALIKE = 5  # warnings of one code; arms by the hundred may share one

@@ -20,8 +20,6 @@ from stats.report.model import NotInRecord, Table
 from stats.report.queries import build_table
 from stats.report.source import Source
 
-__all__ = ["Section", "sections", "shown"]
-
 Facts = Sequence[tuple[str, str]]
 
 

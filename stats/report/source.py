@@ -20,9 +20,8 @@ from stats.analysis.results import Analysis
 from stats.record.clock_check import judged_label
 from stats.record.freshness import Freshness, freshness
 from stats.record.provenance import PACKAGE_ROOT
-from stats.record.writer import CellRow, Header, Record, read_record
-
-__all__ = ["Library", "Source"]
+from stats.record.reader import read_record
+from stats.record.schema import CellRow, Header, Record
 
 
 class Source:

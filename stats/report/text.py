@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import math
 
-from stats.analysis.inference import Inference
+from stats.analysis.effect import Inference
 from stats.analysis.levels import Level
 from stats.analysis.results import Comparison
 from stats.analysis.verdicts import Verdict
-
-__all__ = ["decimals_for", "effect_text", "level_text", "verdict_text"]
 
 MOST_DECIMALS = 4
 

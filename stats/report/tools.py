@@ -14,8 +14,6 @@ from functools import cache
 
 from stats.report.model import ToolReport
 
-__all__ = ["TOOL_REPORTS", "tool_report"]
-
 TOOL_REPORTS = {
     "micro-bench": "micro.bench.report:REPORT",
     "micro-bench instructions": "micro.bench.report:INSTRUCTIONS",

@@ -21,10 +21,8 @@ from types import FrameType, TracebackType
 from typing import Any, Literal
 
 from stats.base.errors import UserError
-from stats.record.writer import ClockState
+from stats.record.schema import ClockState
 from stats.run.nvml import DeviceState, Gpu, in_container, open_gpu
-
-__all__ = ["ClockMode", "Clocks"]
 
 ClockMode = Literal["lock", "monitor", "auto"]
 NEVER_LOCK = "SMEM_BENCH_NEVER_LOCK"  # environment: on a shared GPU, lock and auto only monitor

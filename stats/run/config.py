@@ -14,8 +14,6 @@ from stats.base.config import ConfigModel
 from stats.record.schema import MarginPercent, Processes, Seed, compared_arms
 from stats.run.spec import TrialSpec
 
-__all__ = ["ExclusionConfig", "TrialConfig"]
-
 
 class ExclusionConfig(ConfigModel):
     """Which whole blocks the analysis leaves out, stated before the run.

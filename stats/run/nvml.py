@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-__all__ = ["IDLE_OR_SET_CLOCK", "UNKNOWN_PROCESSES", "DeviceState", "Gpu", "open_gpu", "uuid_candidates"]
-
 UNKNOWN_PROCESSES = -1
 
 # NVML's bit mask (nvml.h, nvmlClocksEventReason*).

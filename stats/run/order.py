@@ -16,8 +16,6 @@ from collections.abc import Sequence
 
 from stats.base.errors import UserError
 
-__all__ = ["block_orders", "williams_squares"]
-
 _MEASURED, _WARMUP = 0, 1
 
 

@@ -22,8 +22,6 @@ from typing import Any
 
 from stats.run import worker
 
-__all__ = ["FreshProcess", "Interrupted", "NoAnswer", "ProcessDied", "SignalWatch"]
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE_S = 3.0  # between asking a process to end and killing it
 

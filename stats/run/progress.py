@@ -17,7 +17,6 @@ from stats.record.schema import CellRow
 if TYPE_CHECKING:
     from rich.progress import Progress as RichBar
 
-__all__ = ["Progress", "Silent", "TerminalProgress", "announced_steps", "doing"]
 
 _shown: list[Callable[[str], None]] = []  # of each bar of steps that is on the terminal, the innermost last
 

@@ -19,8 +19,6 @@ from stats.record.schema import LARGEST_COUNT, ArmInfo, ClockState, Header
 from stats.run.clocks import ClockMode
 from stats.run.worker import Facts
 
-__all__ = ["TrialSpec", "check_arms", "make_header"]
-
 
 @dataclass(frozen=True)
 class TrialSpec:

@@ -26,16 +26,15 @@ from typing import Any
 
 from stats.base.errors import BenchError, UserError
 from stats.record.attempts import complete_attempts, next_attempt, require_same_run
+from stats.record.reader import read_record
 from stats.record.schema import Cell, CellRow, ProcessEvent, ProcessRow, Record, SkipRow
-from stats.record.writer import RecordWriter, check_writable, read_record
+from stats.record.writer import RecordWriter, check_writable
 from stats.run.clocks import ClockMode, Clocks
 from stats.run.order import block_orders
 from stats.run.processes import FreshProcess, Interrupted, NoAnswer, ProcessDied, SignalWatch
 from stats.run.progress import Progress, Silent
 from stats.run.spec import TrialSpec, check_arms, make_header
 from stats.run.worker import ArmSet, Facts, Failure
-
-__all__ = ["ArmSet", "Cell", "TrialSpec", "run_trials"]
 
 _BYTES_PER_CELL = 600  # a cell line with a few values of its own
 _CLOSE_TIMEOUT_S = 60.0

@@ -26,8 +26,6 @@ from typing import Any
 from stats.base.errors import BenchError, UserError
 from stats.record.schema import Cell, Device
 
-__all__ = ["ArmSet", "Facts", "Failure", "serve"]
-
 
 @dataclass
 class ArmSet:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from micro.bench.contention.design import ARMS, REFERENCE, Arm, ContentionConfig
-from stats.record.writer import ArmInfo, Record, SkipRow
+from stats.record.schema import ArmInfo, Record, SkipRow
 from tests.makers.rows import H200, filled, header
 
 COST = {"none": 0, "ld.shared.b32": 1.0, "ld.shared.b16": 1.1, "ldmatrix.x4": 1.2, "ldmatrix.x2": 0.4}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gemm.explain.evidence import Evidence, warp_ksteps_per_sm
-from stats.record.writer import ArmInfo, Device, Record
+from stats.record.schema import ArmInfo, Device, Record
 from tests.makers.rows import filled, header
 
 GPU = Device(name="Test GPU", uuid="GPU-0", compute_capability="9.0", sm_count=132)

@@ -11,7 +11,7 @@ from typing import Any
 
 from micro.bench.instructions.design import Arm, InstructionsConfig, arms_of, reference_arm
 from micro.model.patterns import wavefronts_of
-from stats.record.writer import ArmInfo, Device, Record, SkipRow
+from stats.record.schema import ArmInfo, Device, Record, SkipRow
 from tests.makers.rows import H200, filled, header
 
 LATENCY, SLOPE = 29.0, 2.0

@@ -16,16 +16,8 @@ import numpy as np
 
 from micro.model.arm_names import MMA_ARM, parse_arm
 from stats.record.provenance import todays_hash
-from stats.record.writer import (
-    ArmInfo,
-    CellRow,
-    Device,
-    Header,
-    ProcessRow,
-    Record,
-    RecordWriter,
-    SkipRow,
-)
+from stats.record.schema import ArmInfo, CellRow, Device, Header, ProcessRow, Record, SkipRow
+from stats.record.writer import RecordWriter
 from tests.makers.rows import header
 
 DEVICE = Device(name="Example GPU", uuid="GPU-0", compute_capability="9.0", sm_count=132, driver="580.1")

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stats.record.writer import ArmInfo, CellRow, ClockState, Device, Header, ProcessRow, Record, RecordWriter, SkipRow
+from stats.record.schema import ArmInfo, CellRow, ClockState, Device, Header, ProcessRow, Record, SkipRow
+from stats.record.writer import RecordWriter
 
 H200 = Device(name="NVIDIA H200", uuid="GPU-1", compute_capability="9.0", sm_count=132)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stats.record.writer import CellRow, Header, Record, SkipRow
+from stats.record.schema import CellRow, Header, Record, SkipRow
 from tests.makers.rows import H200, header
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pynvml
 
-from stats.record.writer import CellRow
+from stats.record.schema import CellRow
 from stats.run.progress import Silent
-from stats.run.trials import TrialSpec
+from stats.run.spec import TrialSpec
 from tests.stand_in.nvml import FakeNvml
 
 SPEC = TrialSpec(tool="test", reference="A", processes=2, blocks=4, warmup_blocks=1, comparisons=[("A", "B")])

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stats.base.errors import BenchError, UserError
-from stats.record.writer import Cell, Device
-from stats.run.trials import ArmSet
+from stats.record.schema import Cell, Device
+from stats.run.worker import ArmSet
 
 BASE_NS = {"A": 1000.0, "A.twin": 1000.0, "B": 1100.0, "C": 900.0}
 DEVICE = Device(name="Stand-in", uuid="00000000-1111-2222-3333-444444444444", compute_capability="9.0", sm_count=132)

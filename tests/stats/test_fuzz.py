@@ -30,7 +30,7 @@ from stats.base.config import config_names, find_config, load_config
 from stats.base.errors import BenchError, UserError
 from stats.base.tables import to_json
 from stats.record.reader import read_record
-from stats.record.writer import Record
+from stats.record.schema import Record
 from stats.report.readme import read_pages, write_pages
 from stats.report.show import shown
 from stats.report.source import Library

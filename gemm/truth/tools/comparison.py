@@ -25,8 +25,6 @@ from stats.base.tables import Format, render, to_json, told
 from stats.record.provenance import created_utc, git_state
 from stats.record.reader import read_json
 
-__all__ = ["TOOLS_RECORD", "fresh_process", "read_tools_record", "record_text", "run_tools", "tools_text"]
-
 TOOLS_RECORD = "gemm-bench tools"
 _PROCESS_TIMEOUT_S = 600.0
 _OURS_SAYS = "smem-bench is one process's paired blocks, fresh processes regroups the same blocks over all of them"

@@ -18,22 +18,6 @@ import numpy as np
 
 from stats.base.errors import BenchError, UserError
 
-__all__ = [
-    "DO_BENCH",
-    "MEASURES",
-    "NVBENCH",
-    "NVBENCH_DEFAULTS",
-    "OURS",
-    "OURS_PROCESSES",
-    "Comparison",
-    "Design",
-    "Measured",
-    "Pair",
-    "design_from",
-    "draw_pairs",
-    "with_truth",
-]
-
 L2State = Literal["hot", "flushed"]
 OURS, OURS_PROCESSES, DO_BENCH, NVBENCH = "smem-bench", "smem-bench, fresh processes", "triton do_bench", "nvbench"
 NVBENCH_DEFAULTS = "nvbench, min-time 0.5 s"

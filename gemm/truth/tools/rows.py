@@ -16,8 +16,6 @@ import numpy as np
 from gemm.truth.tools.design import MEASURES, OURS, OURS_PROCESSES, Comparison
 from stats.base.tables import Column
 
-__all__ = ["columns_for", "regrouped", "summarise"]
-
 
 def regrouped(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Our blocks once more, spread over the processes: as many comparisons of as many blocks, each from all processes.

@@ -22,10 +22,8 @@ import numpy as np
 
 from gemm.truth.tools.design import DO_BENCH, NVBENCH, NVBENCH_DEFAULTS, OURS, Measured, Pair
 from stats.base.errors import BenchError
-from stats.record.writer import Cell
+from stats.record.schema import Cell
 from stats.run.order import block_orders
-
-__all__ = ["ToolMissing", "do_bench", "nvbench", "nvbench_measured", "paired_blocks", "read_states"]
 
 Launch = Callable[[], object]
 Sides = Callable[[Pair, str], Launch]  # a side of a pair, for the stream that is current

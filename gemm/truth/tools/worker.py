@@ -21,8 +21,6 @@ from gemm.truth.tools.design import DO_BENCH, NVBENCH, Design, Measured, Pair, d
 from gemm.truth.tools.timers import ToolMissing, do_bench, nvbench, paired_blocks
 from stats.base.errors import BenchError
 
-__all__ = ["NVBENCH_DIED", "main", "take_turns", "work"]
-
 NVBENCH_DIED = "did not finish: it ended the process that ran it"
 _BASE_SPIN_CYCLES = 2_000  # of every launch, as in gemm-bench inject: the two sides differ in its length only
 _CALIBRATION_CELLS = 9

@@ -27,10 +27,8 @@ from micro.gpu.device import (
     shared_bytes_for_residency,
 )
 from micro.gpu.spans import SPAN, check_limits, check_residency, sm_spans
-from stats.record.writer import Cell
-from stats.run.trials import ArmSet
-
-__all__ = ["SOURCE", "ContentionLibrary", "make_arms"]
+from stats.record.schema import Cell
+from stats.run.worker import ArmSet
 
 SOURCE = CUDA_DIR / "contention.cu"
 

@@ -15,21 +15,6 @@ from pydantic import Field
 
 from stats.run.config import TrialConfig
 
-__all__ = [
-    "ARMS",
-    "COPIES",
-    "KINDS",
-    "MMAS",
-    "PASSES_PER_LOOP",
-    "REFERENCE",
-    "WARPS",
-    "Arm",
-    "ContentionConfig",
-    "Kind",
-    "arm_called",
-    "loops_for",
-]
-
 WARPS, PASSES_PER_LOOP = 16, 4  # of contention.cu; a test holds them equal
 MMAS = 16  # of a pass, as of a k-step
 COPIES = "cp.async"  # as a kind, where costs are listed

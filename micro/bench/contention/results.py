@@ -18,18 +18,7 @@ from micro.gpu.limits import SUB_PARTITIONS
 from stats.analysis.levels import ArmLevels, Level, level_of
 from stats.analysis.prepare import accepted_cells
 from stats.base.tables import Column
-from stats.record.writer import CellRow, Record
-
-__all__ = [
-    "COLUMNS",
-    "DATA_COLUMNS",
-    "PREDICTION_COLUMNS",
-    "UNITS_LINES",
-    "Costs",
-    "contention_rows",
-    "costs_beside_mma",
-    "prediction_rows",
-]
+from stats.record.schema import CellRow, Record
 
 _ARM_COLUMNS = [
     Column("arm", "arm", align="left"),

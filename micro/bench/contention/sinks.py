@@ -16,8 +16,6 @@ from micro.bench.contention.design import MMAS, PASSES_PER_LOOP, WARPS, Arm
 from micro.model.layout import layout
 from stats.base.errors import BenchError
 
-__all__ = ["Expected", "Inputs", "check_sinks", "expected_sinks"]
-
 _HELD, _STORED = 24, 4  # of contention.cu: registers that take turns, words of a lane that stores write
 _COPY_WORDS, _LINE_WORDS, _WARP_WORDS = 128, 32, 128
 

@@ -32,10 +32,8 @@ from micro.gpu.device import describe_device, mma_floor_cycles_per_kstep, shared
 from micro.gpu.spans import SPAN, TOLERANCE, check_limits, check_residency, sm_spans
 from micro.model.patterns import IMAGE_BYTES, Instruction, Work, image, port_bytes
 from stats.base.errors import BenchError
-from stats.record.writer import Cell
-from stats.run.trials import ArmSet
-
-__all__ = ["SOURCE", "InstructionsLibrary", "check_mma_limit", "check_sinks", "make_arms"]
+from stats.record.schema import Cell
+from stats.run.worker import ArmSet
 
 SOURCE = CUDA_DIR / "instructions.cu"
 FMA_PER_MMA = 16 * 8 * 16

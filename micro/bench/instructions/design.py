@@ -25,8 +25,6 @@ from micro.model.patterns import (
 )
 from stats.run.config import TrialConfig
 
-__all__ = ["INSTRUCTIONS_PER_LOOP", "LATENCY", "Arm", "InstructionsConfig", "arms_of", "loops_for", "reference_arm"]
-
 INSTRUCTIONS_PER_LOOP = 64  # of instructions.cu; a test holds them equal
 LATENCY = (1, 1)  # warps, in flight
 

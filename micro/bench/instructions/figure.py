@@ -21,7 +21,6 @@ from stats.base.safe_text import figure_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_heat_maps", "grid_of"]
 
 Grid = dict[tuple[int, int], float]  # (warps, in flight) -> percent
 _COLUMNS = 4

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Line", "Unseen", "errors_on_unseen", "fit_line"]
-
 LEVEL = 0.95
 WORST_RESIDUAL_CYCLES = 0.5
 WORST_RESIDUAL_PERCENT = 2.0

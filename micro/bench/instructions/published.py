@@ -13,9 +13,7 @@ from typing import Any
 
 from micro.bench.instructions.results import Point
 from stats.base.tables import Column
-from stats.record.writer import Device
-
-__all__ = ["AGREEMENT_PERCENT", "COLUMNS", "chip_of", "load_published", "published_rows"]
+from stats.record.schema import Device
 
 PUBLISHED = Path(__file__).resolve().parent / "published_figures.yaml"
 AGREEMENT_PERCENT = 3.0

@@ -19,22 +19,7 @@ from micro.model.patterns import INSTRUCTIONS
 from stats.analysis.levels import Level, level_of, plus_minus
 from stats.base.tables import Column
 from stats.record.attempts import final_cells
-from stats.record.writer import Record
-
-__all__ = [
-    "COLUMNS",
-    "FIT_COLUMNS",
-    "PREDICTION_COLUMNS",
-    "UNITS_LINE",
-    "Fit",
-    "Point",
-    "fit_rows",
-    "fits_of",
-    "floor_cycles",
-    "points_of",
-    "prediction_rows",
-    "table_rows",
-]
+from stats.record.schema import Record
 
 COLUMNS = [
     Column("instruction", "instruction", align="left"),

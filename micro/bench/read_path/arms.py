@@ -23,10 +23,8 @@ from micro.model.arm_names import MMA_ARM, Work, arm_name, parse_arm
 from micro.model.predict import predict_load_only
 from micro.model.variants import BLayout
 from stats.base.errors import BenchError, UserError
-from stats.record.writer import Cell
-from stats.run.trials import ArmSet
-
-__all__ = ["Arm", "micro_arms"]
+from stats.record.schema import Cell
+from stats.run.worker import ArmSet
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ from pydantic import AfterValidator, Field, field_validator
 from micro.model.variants import VARIANTS, known_variants
 from stats.run.config import TrialConfig
 
-__all__ = ["DoMma", "MicroConfig", "SwizzleChoice", "VariantNames"]
-
 DoMma = Literal["0", "1", "both"]
 SwizzleChoice = Literal["on", "off", "both"]
 VariantNames = Annotated[list[str], AfterValidator(known_variants)]

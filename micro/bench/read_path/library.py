@@ -20,17 +20,6 @@ from micro.model.layout import Constants, layout
 from micro.model.variants import BLayout, ReadMode
 from stats.base.errors import BenchError
 
-__all__ = [
-    "SOURCE",
-    "KernelResources",
-    "MicroLibrary",
-    "TableRow",
-    "Tiles",
-    "expected_fragments",
-    "random_tiles",
-    "require_one_block",
-]
-
 SOURCE = CUDA_DIR / "micro.cu"
 
 

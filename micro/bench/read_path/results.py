@@ -16,17 +16,7 @@ from stats.analysis.levels import ArmLevels, Level
 from stats.analysis.prepare import accepted_cells, prepare
 from stats.base.tables import Column
 from stats.record.clock_check import judged_label
-from stats.record.writer import Record
-
-__all__ = [
-    "COLUMNS",
-    "DATA_COLUMNS",
-    "PREDICTION_COLUMNS",
-    "UNITS_LINES",
-    "heading_lines",
-    "measured_rows",
-    "prediction_rows",
-]
+from stats.record.schema import Record
 
 COLUMNS = [
     Column("name", "variant", align="left", legend="noswz is without the swizzle"),

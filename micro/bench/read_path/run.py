@@ -13,11 +13,10 @@ from pathlib import Path
 
 from micro.bench.read_path.config import MicroConfig
 from micro.model.arm_names import Work, arm_name
-from stats.record.writer import Record, newest_first, read_record
+from stats.record.reader import newest_first, read_record
+from stats.record.schema import Record
 from stats.run.progress import Progress
 from stats.run.trials import run_trials
-
-__all__ = ["newest_record", "run_micro", "works_of"]
 
 
 def works_of(do_mma: str) -> list[Work]:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_ladder", "draw_overlap", "draw_predicted"]
 
 _ROW_INCHES = 0.3
 _STYLES: Sequence[dict[str, Any]] = (

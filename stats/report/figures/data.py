@@ -20,8 +20,6 @@ from stats.report.source import Source
 from stats.report.text import effect_text, verdict_text
 from stats.report.tools import tool_report
 
-__all__ = ["build_figure", "caption_of", "figure_names"]
-
 LISTED_VERDICTS = 4
 PANEL_TITLE_CHARACTERS = 20
 

@@ -21,7 +21,6 @@ from stats.report.model import FigureData, Ladder, Overlap, Paired, Predicted, R
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "image"]
 
 _LEGEND_CHARACTERS = 100
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_paired", "draw_run"]
 
 _BULK_SPREADS = 6  # interquartile ranges beyond the quartiles: normal scatter never reaches that far
 _ZOOM_FROM = 8  # times the scatter: blocks that far from 0 are drawn once more, enlarged

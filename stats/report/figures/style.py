@@ -17,22 +17,6 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "BLACK",
-    "BLUE",
-    "GREEN",
-    "GREY",
-    "IMAGE_FORMATS",
-    "ORANGE",
-    "PURPLE",
-    "RED",
-    "SKY",
-    "WIDTH_INCHES",
-    "ImageFormat",
-    "new_figure",
-    "rendered",
-    "styled",
-]
 
 ImageFormat = Literal["svg", "png"]
 IMAGE_FORMATS: tuple[ImageFormat, ...] = ("png", "svg")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gemm.truth.campaigns import Campaign
-from stats.record.writer import read_record
+from stats.record.reader import read_record
 from tests.commands import Command
 from tests.gemm.cli.test_gpu_runs import on_stand_in, stand_in_for
 from tests.ladder import TOTAL

@@ -36,7 +36,7 @@ def test_micro_bench_from_command_to_table_and_record(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from micro.cli import app as cli
-    from stats.record.writer import read_record
+    from stats.record.reader import read_record
 
     stand_in_for(monkeypatch, "micro.bench.read_path.arms", "micro_arms")
     monkeypatch.setattr("micro.gpu.device.cuda_device_count", lambda: 1)
@@ -62,7 +62,7 @@ def test_gemm_bench_from_command_to_table_and_record(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from gemm.cli import app as cli
-    from stats.record.writer import read_record
+    from stats.record.reader import read_record
 
     stand_in_for(monkeypatch, "gemm.ladder.arms", "gemm_arms")
     monkeypatch.setattr("micro.gpu.device.cuda_device_count", lambda: 1)

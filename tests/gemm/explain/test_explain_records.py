@@ -25,7 +25,7 @@ from gemm.simulator.machine import machine
 from micro.model.arm_names import Work
 from stats.analysis.levels import Level
 from stats.base.errors import UserError
-from stats.record.writer import Device, Record
+from stats.record.schema import Device, Record
 from tests.makers import explain_records as made
 from tests.makers.report_records import written
 

@@ -18,7 +18,7 @@ from gemm.ladder.results import (
 )
 from stats.analysis.compare import analyse
 from stats.base.tables import FORMATS, render
-from stats.record.writer import ArmInfo, Record
+from stats.record.schema import ArmInfo, Record
 from tests.makers.synthetic import make_record
 
 FACTS = {"registers": 122, "spill_bytes": 0, "shared_bytes": 49152, "resident_blocks": 2, "b_transposed": False}

@@ -16,7 +16,7 @@ from gemm.cli.app import app
 from gemm.truth.campaign_report import aa_rows, inject_rows, judge
 from gemm.truth.campaigns import CAMPAIGN_TOOL, Campaign, pair_names
 from stats.base.errors import BenchError, UserError
-from stats.record.writer import CellRow, Record
+from stats.record.schema import CellRow, Record
 from tests.makers.synthetic import make_header
 
 PROCESSES, BLOCKS, CELL_CYCLES = 8, 6, 4e5

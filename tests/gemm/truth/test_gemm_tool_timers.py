@@ -17,7 +17,7 @@ from gemm.truth.tools import timers as tool_timers
 from gemm.truth.tools.design import NVBENCH, Pair
 from gemm.truth.tools.timers import ToolMissing, do_bench, nvbench, nvbench_measured, paired_blocks, read_states
 from stats.base.errors import BenchError
-from stats.record.writer import Cell
+from stats.record.schema import Cell
 
 
 def test_paired_blocks_are_not_fooled_by_drift_but_one_after_the_other_is() -> None:

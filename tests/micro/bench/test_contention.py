@@ -15,7 +15,7 @@ from micro.bench.contention.results import contention_rows, costs_beside_mma, pr
 from micro.bench.contention.sinks import Expected, Inputs, check_sinks, expected_sinks
 from micro.cli.contention import measured_text, predicted_text
 from stats.base.errors import BenchError, UserError
-from stats.record.writer import Record
+from stats.record.schema import Record
 from stats.report.tools import tool_report
 from tests.makers.contention_record import COST, cycles_of, make_record
 

@@ -16,7 +16,7 @@ from micro.bench.instructions.results import fit_rows, fits_of, points_of, table
 from micro.cli.instructions import measured_text, predicted_text
 from micro.model.patterns import INSTRUCTIONS
 from stats.base.errors import UserError
-from stats.record.writer import Device
+from stats.record.schema import Device
 from tests.makers.instruction_record import LATENCY, SLOPE, cycles_of, make_record
 from tests.makers.rows import H200
 

@@ -20,7 +20,8 @@ from micro.model.arm_names import MMA_ARM, Work
 from micro.model.layout import layout
 from micro.model.variants import VARIANTS, BLayout
 from stats.base.errors import BenchError
-from stats.run.trials import TrialSpec, run_trials
+from stats.run.spec import TrialSpec
+from stats.run.trials import run_trials
 
 pytestmark = pytest.mark.gpu
 

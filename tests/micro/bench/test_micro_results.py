@@ -15,7 +15,8 @@ from stats.analysis.levels import level_of
 from stats.analysis.prepare import require_accepted
 from stats.base.errors import BenchError
 from stats.base.tables import FORMATS, render
-from stats.record.writer import ArmInfo, CellRow, Device, Record, RecordWriter
+from stats.record.schema import ArmInfo, CellRow, Device, Record
+from stats.record.writer import RecordWriter
 from tests.makers.rows import header
 
 GPU = Device(name="Test GPU", uuid="GPU-0", compute_capability="9.0", sm_count=2)

@@ -16,7 +16,7 @@ from micro.counters.causes import (
     standing,
 )
 from micro.counters.record import CountersRecord, Instructions, LaunchRow
-from stats.record.writer import Device
+from stats.record.schema import Device
 
 PREDICTED = {"main loop": {"ldsm_wavefronts": 1_572_864, "load_wavefronts": 1_572_864}}
 COUNTED = {

@@ -12,8 +12,9 @@ from micro.doctor.examine import diagnose
 from micro.gpu.cells import function_arms
 from micro.gpu.cuda_driver import cuda_driver
 from stats.base.errors import BenchError, UserError
-from stats.record.writer import read_record
-from stats.run.trials import TrialSpec, run_trials
+from stats.record.reader import read_record
+from stats.run.spec import TrialSpec
+from stats.run.trials import run_trials
 
 pytestmark = pytest.mark.gpu
 

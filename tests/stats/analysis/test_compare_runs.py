@@ -15,7 +15,7 @@ from stats.analysis.results import Analysis, to_json
 from stats.analysis.two_runs import compare_runs
 from stats.analysis.verdicts import Verdict
 from stats.base.errors import UserError
-from stats.record.writer import Record
+from stats.record.schema import Record
 from tests.makers.rows import H200
 from tests.makers.synthetic import make_record
 
@@ -156,7 +156,7 @@ def test_too_few_processes_and_none_accepted() -> None:
 
 
 def test_what_else_differs_is_said() -> None:
-    from stats.record.writer import ClockState
+    from stats.record.schema import ClockState
 
     old = build(OLD, run="run-1")
     new = build(

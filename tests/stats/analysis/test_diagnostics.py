@@ -13,7 +13,7 @@ from statsmodels.stats.diagnostic import acorr_ljungbox
 from stats.analysis.compare import analyse
 from stats.analysis.diagnostics import autocorrelation, clock_shape, ljung_box, position_effect, warmup_slope
 from stats.analysis.grid import Grid, lay_out
-from stats.record.writer import CellRow
+from stats.record.schema import CellRow
 from tests.makers.synthetic import make_record
 
 ARMS = {"A1": 0.03, "A2L": 0.0, "A3": 0.0}

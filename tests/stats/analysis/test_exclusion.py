@@ -11,7 +11,7 @@ from stats.analysis.exclusion import ExclusionRule, apply_rule, rule_of
 from stats.analysis.grid import lay_out
 from stats.analysis.results import Analysis
 from stats.base.errors import UserError
-from stats.record.writer import CellRow
+from stats.record.schema import CellRow
 from tests.makers.synthetic import changed, make_record
 
 ARMS = {"A1": 0.03, "A2L": 0.002, "A3": 0.0, "A3.twin": 0.0}

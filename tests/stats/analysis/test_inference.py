@@ -14,16 +14,13 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from stats.analysis.effect import Inference, format_p, log_margin, percent
 from stats.analysis.inference import (
-    Inference,
     batch_means,
-    format_p,
     holm,
     infer,
     infer_unpaired,
-    log_margin,
     minimum_detectable_effect,
-    percent,
     tost_p,
     tost_p_unpaired,
 )

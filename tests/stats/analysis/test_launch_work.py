@@ -11,7 +11,7 @@ from stats.analysis.compare import analyse
 from stats.analysis.launch_work import unlike_launches
 from stats.analysis.two_runs import compare_runs
 from stats.base.errors import UserError
-from stats.record.writer import CellRow, Record
+from stats.record.schema import CellRow, Record
 from stats.report.figures.data import build_figure
 from stats.report.model import NotInRecord
 from stats.report.source import Source

@@ -10,14 +10,14 @@ import pytest
 from scipy import stats
 
 from stats.analysis.compare import analyse
-from stats.analysis.inference import log_margin, percent
+from stats.analysis.effect import log_margin, percent
 from stats.analysis.plan import half_width, plan, power_of_verdict, t_power
 from stats.analysis.plan_text import render_plan
 from stats.analysis.prepare import pair_means, prepare
 from stats.analysis.stopping import stein_interval, stein_total
 from stats.analysis.variance import VarianceComponents, variances
 from stats.base.errors import UserError
-from stats.record.writer import Record
+from stats.record.schema import Record
 from tests.makers.synthetic import make_record
 
 WITHIN, BETWEEN = 0.004, 0.001

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stats.analysis.inference import Inference, Interval, holm, infer, log_margin
+from stats.analysis.effect import Inference, Interval, log_margin
+from stats.analysis.inference import holm, infer
 from stats.analysis.verdicts import Decision, Verdict, decide, detects, passes_aa
 
 D, M, E, I = Verdict.DIFFERENT, Verdict.MATERIAL, Verdict.EQUIVALENT, Verdict.INCONCLUSIVE  # noqa: E741 (as in tables)

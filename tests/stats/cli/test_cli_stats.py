@@ -18,7 +18,7 @@ from stats.analysis.compare import analyse
 from stats.analysis.compare_text import FAIL_ON, comparison_rows, exit_status, render_analysis
 from stats.base.errors import UserError
 from stats.base.tables import FORMATS
-from stats.record.writer import CellRow
+from stats.record.schema import CellRow
 from tests.commands import Command
 from tests.makers.report_records import written
 from tests.makers.synthetic import make_record
@@ -275,7 +275,7 @@ def test_the_module_is_the_command() -> None:
 
 def test_a_cell_is_a_cell(records: Mapping[str, Path]) -> None:
     """The record that the commands read back is the one that was made."""
-    from stats.record.writer import read_record
+    from stats.record.reader import read_record
 
     made, read = make_record(ARMS, within=0.001, between=0.0002), read_record(records["slower"])
     assert isinstance(read.cells[0], CellRow)

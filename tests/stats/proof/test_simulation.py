@@ -13,7 +13,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from stats.analysis import intervals
-from stats.analysis.inference import infer, log_margin
+from stats.analysis.effect import log_margin
+from stats.analysis.inference import infer
 from stats.proof import simulate
 from stats.proof.nulls import FAMILIES, NOISE, Design, Trials, ar1, in_order, process_means
 

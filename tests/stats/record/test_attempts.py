@@ -10,7 +10,7 @@ import pytest
 
 from stats.base.errors import UserError
 from stats.record.attempts import complete_attempts, final_cells, next_attempt, require_same_run
-from stats.record.writer import (
+from stats.record.schema import (
     ArmInfo,
     CellRow,
     ClockState,

@@ -12,13 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stats.base.errors import UserError
-from stats.record.writer import (
-    SCHEMA_VERSION,
-    CellRow,
-    ProcessRow,
-    check_writable,
-    read_record,
-)
+from stats.record.reader import read_record
+from stats.record.schema import SCHEMA_VERSION, CellRow, ProcessRow
+from stats.record.writer import check_writable
 from tests.makers.rows import ROWS, cell, written
 
 

@@ -11,11 +11,8 @@ from pathlib import Path
 import pytest
 
 from stats.base.errors import UserError
-from stats.record.writer import (
-    RecordWriter,
-    check_writable,
-    read_record,
-)
+from stats.record.reader import read_record
+from stats.record.writer import RecordWriter, check_writable
 from tests.makers.rows import ROWS, cell, header, written
 
 

@@ -12,14 +12,9 @@ from typing import Any
 import pytest
 
 from stats.base.errors import UserError
-from stats.record.writer import (
-    CellRow,
-    Record,
-    RecordWriter,
-    SkipRow,
-    newest_first,
-    read_record,
-)
+from stats.record.reader import newest_first, read_record
+from stats.record.schema import CellRow, Record, SkipRow
+from stats.record.writer import RecordWriter
 from tests.makers.rows import ROWS, cell, header, written
 
 

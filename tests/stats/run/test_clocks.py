@@ -15,7 +15,7 @@ import pytest
 
 from stats.base.errors import UserError
 from stats.record.clock_check import check_clocks
-from stats.record.writer import ClockState
+from stats.record.schema import ClockState
 from stats.run import nvml as nvml_module
 from stats.run.clocks import Clocks
 from tests.stand_in.nvml import MIG_UUID, UUID, FakeNvml

@@ -18,8 +18,10 @@ from pathlib import Path
 import pytest
 
 from stats.record.attempts import complete_attempts, final_cells
-from stats.record.writer import CellRow, Record, read_record
-from stats.run.trials import TrialSpec, run_trials
+from stats.record.reader import read_record
+from stats.record.schema import CellRow, Record
+from stats.run.spec import TrialSpec
+from stats.run.trials import run_trials
 from tests.stand_in import dummy_arms
 
 RUNNER = """

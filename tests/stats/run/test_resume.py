@@ -11,7 +11,8 @@ import pytest
 
 from stats.base.errors import BenchError, UserError
 from stats.record.attempts import complete_attempts, final_cells
-from stats.record.writer import CellRow, Header, ProcessRow, SkipRow, read_record
+from stats.record.reader import read_record
+from stats.record.schema import CellRow, Header, ProcessRow, SkipRow
 from stats.run.trials import run_trials
 from tests.makers.trial_runs import NO_DRIVER, ONE, SPEC, Listener
 from tests.stand_in import dummy_arms

@@ -21,12 +21,14 @@ from stats.base.errors import UserError
 from stats.base.tables import to_json
 from stats.record.attempts import final_cells
 from stats.record.clock_check import judged_label
-from stats.record.writer import ClockState, Record, read_record
+from stats.record.reader import read_record
+from stats.record.schema import ClockState, Record
 from stats.report import html
 from stats.report.readme import read_pages, write_pages
 from stats.report.show import shown
 from stats.report.source import Library
-from stats.run.trials import TrialSpec, run_trials
+from stats.run.spec import TrialSpec
+from stats.run.trials import run_trials
 from tests.makers.page_files import put_pages
 from tests.makers.report_records import gemm_record, micro_record, written
 from tests.stand_in import dummy_arms

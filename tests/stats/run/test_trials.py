@@ -15,9 +15,12 @@ import pytest
 
 from stats.base.errors import BenchError, UserError
 from stats.record.attempts import complete_attempts, final_cells
-from stats.record.writer import CellRow, ProcessRow, Record, RecordWriter, SkipRow, read_record
+from stats.record.reader import read_record
+from stats.record.schema import CellRow, ProcessRow, Record, SkipRow
+from stats.record.writer import RecordWriter
 from stats.run.order import block_orders
-from stats.run.trials import ArmSet, run_trials
+from stats.run.trials import run_trials
+from stats.run.worker import ArmSet
 from tests.makers.trial_runs import NO_DRIVER, ONE, SPEC, Listener
 from tests.stand_in import dummy_arms
 from tests.stand_in.nvml import FakeNvml
