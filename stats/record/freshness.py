@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stats.base.tables import Format, told
-from stats.record.provenance import PACKAGE_ROOT, todays_hash
+from stats.record.provenance import PACKAGE_ROOT, todays_file, todays_hash
 from stats.record.schema import Record
 
 
@@ -39,7 +39,7 @@ def freshness(source_hash: str, sources: Sequence[str], flags: Sequence[str], ro
     today = todays_hash(sources, flags, root)
     if today == source_hash:
         return Freshness("fresh")
-    gone = next((name for name in sources if not (root / name).is_file()), None)
+    gone = next((name for name in sources if todays_file(name, root) is None), None)
     now = f"today's are {today}" if today else f"{gone} is no longer there"
     return Freshness("stale", f"STALE: recorded from kernel sources {source_hash}, {now}; measure again before quoting")
 

@@ -193,3 +193,19 @@ def test_states_of_freshness() -> None:
     assert freshness("abc", ["no/such.cu"], []).line == (
         "STALE: recorded from kernel sources abc, no/such.cu is no longer there; measure again before quoting"
     )
+
+
+def test_a_kernel_that_only_moved_is_still_the_same(tmp_path: Path) -> None:
+    kernel = "micro/cuda/ptx.cuh"
+    recorded = str(todays_hash([kernel], FLAGS))
+    moved = tmp_path / "micro" / "bench" / "cuda" / Path(kernel).name
+    moved.parent.mkdir(parents=True)
+    moved.write_bytes((PACKAGE_ROOT / kernel).read_bytes())
+    assert freshness(recorded, [kernel], FLAGS, tmp_path).state == "fresh"
+    (tmp_path / "micro" / moved.name).write_text("another of its name")
+    assert "is no longer there" in str(freshness(recorded, [kernel], FLAGS, tmp_path).line)
+    (tmp_path / "micro" / moved.name).unlink()
+    moved.write_text("// edited")
+    assert "today's are" in str(freshness(recorded, [kernel], FLAGS, tmp_path).line)
+    for name in ("../micro/x.cu", "micro/..", "micro/**", "/abs/x.cu", "micro/a\0b"):
+        assert freshness(recorded, [name], FLAGS, tmp_path).state == "stale"
