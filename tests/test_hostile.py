@@ -372,6 +372,11 @@ FILES = {
     "key twice": (WHOLE.replace(b'"seed"', b'"seed": 1, "seed"'), "r.jsonl:1: key 'seed' is given twice"),
     "huge integer": (WHOLE.replace(b'"processes": 2', b'"processes": ' + b"9" * 5000), "r.jsonl:1: not JSON"),
     "huge integer in a row": (WHOLE + b'{"kind":"cell","process":' + b"9" * 5000 + b"}\n", "of thousands of digits"),
+    "huge integer after a space": (
+        b" " + WHOLE.replace(b'"processes": 2', b'"processes": ' + b"9" * 5000),
+        ":1: not JSON",
+    ),
+    "deep after a space": (b" " + b"[" * 100_000 + b"]" * 100_000 + b"\n", "r.jsonl:1: not JSON"),
     "UTF-16": (WHOLE.decode().encode("utf-16"), "r.jsonl: UTF-16 or UTF-32 text, and a record is UTF-8; save it"),
     "UTF-16 the other way": (b"\xfe\xff" + WHOLE.decode().encode("utf-16-be"), "UTF-16 text"),
     "cut gzip": (gzip.compress(WHOLE)[:-9], "r.jsonl: gzip that is cut off"),

@@ -27,7 +27,6 @@ OUTPUTS = [
 def shell(run_command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("micro.gpu.device.cuda_device_count", lambda: 0)
-    monkeypatch.setattr("micro.cli.measured.cuda_device_count", lambda: 0, raising=False)
     return run_command
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from micro.cli.static import arch_numbers
-from stats.base.errors import UserError, need_out
+from stats.base.errors import UserError, need_out, say
 from stats.cli import options
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def explain(
     evidence = _evidence(record)
     archs = _archs(arch, evidence)
     if record and evidence.arch not in archs:
-        print(f"gemm-bench explain: --record: no effect, since it is of sm_{evidence.arch}", file=sys.stderr)
+        say(f"gemm-bench explain: --record: no effect, since it is of sm_{evidence.arch}")
     trouble = without_machine_code()
     missing = f"no ceilings, predictions or simulated parts: {trouble}" if trouble else None
     with announced_steps(len(_TITLES) * len(archs)) as step:
@@ -133,7 +133,7 @@ def explain(
     if missing:
         if not any(rows for parts in found.values() for _, rows in parts.values()):
             raise UserError(f"nothing to explain from records alone; {missing}")
-        print(f"gemm-bench explain: {missing}", file=sys.stderr)
+        say(f"gemm-bench explain: {missing}")
     sys.stdout.write(_marked("", fmt, evidence))
     if fmt == "json":
         data = {f"sm_{one}": {name: rows for name, (_, rows) in parts.items()} for one, parts in found.items()}

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from stats.base.errors import UserError
+from stats.base.errors import UserError, say
 from stats.cli import options
 
 
@@ -53,7 +53,7 @@ def tools(
     if out is not None:
         check_writable(out)
     need_gpu("comparing tools", device)
-    found = run_tools(design, device=device, note=lambda line: print(line, file=sys.stderr, flush=True))
+    found = run_tools(design, device=device, note=say)
     if out is not None:
         write_whole(out, record_text(found).encode("utf-8"))
     sys.stdout.write(tools_text(found, fmt))

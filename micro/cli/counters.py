@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from micro.model.variants import VARIANTS
-from stats.base.errors import UserError, choice, run_app
+from stats.base.errors import UserError, choice, run_app, say
 from stats.base.tables import Format
 from stats.cli import options
 
@@ -80,7 +80,7 @@ def count(
         device_index=device,
         keep=keep,
         full=full,
-        progress=lambda line: print(line, file=sys.stderr, flush=True),
+        progress=say,
     )
     if out is not None:
         out.write_text(render_counters(record, "json"), encoding="utf-8")

@@ -6,13 +6,12 @@ a prediction takes the place of what a person asked to keep (--out) or to set (-
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from stats.base.errors import UserError
+from stats.base.errors import UserError, say
 from stats.cli.options import refuse_beside, typed
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def device_is_here(ctx: typer.Context, tool: str, index: int, *shapes: str) -> b
         require_gpu(index)
         return True
     if trouble := driver_trouble():
-        print(f"{tool}: {trouble}", file=sys.stderr)
+        say(f"{tool}: {trouble}")
     given = typed(ctx)
     for name, option in given.items():
         if name in _NEED_A_DEVICE:
@@ -60,5 +59,5 @@ def device_is_here(ctx: typer.Context, tool: str, index: int, *shapes: str) -> b
             )
     idle = [option for name, option in given.items() if name not in shapes]
     if idle:
-        print(f"{tool}: {', '.join(idle)}: no effect, since without a CUDA device nothing is measured", file=sys.stderr)
+        say(f"{tool}: {', '.join(idle)}: no effect, since without a CUDA device nothing is measured")
     return False

@@ -148,8 +148,8 @@ def _run_ninja(
 ) -> None:
     folder, nvcc = library.parent, str(toolkit.nvcc.absolute())
     commands = {
-        f"{source.stem}.o": [nvcc, *compile_flags, "-c", str(source.resolve()), "-o", f"{source.stem}.o"]
-        for source in sources
+        (out := f"{i}-{source.stem}.o"): [nvcc, *compile_flags, "-c", str(source.resolve()), "-o", out]
+        for i, source in enumerate(sources)
     }
     objects = list(commands)
     commands[library.name] = [nvcc, *_LINK_FLAGS, *objects, *_library_path_flags(toolkit, folder), "-o", library.name]

@@ -11,13 +11,12 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from stats.base.errors import UserError
+from stats.base.errors import UserError, say
 
 _LOCK_WAIT_S = 300.0
 
@@ -66,7 +65,7 @@ def locked(folder: Path) -> Iterator[int]:
                         "end it or remove the folder"
                     ) from None
                 if not told:
-                    print(f"waiting for another build in {folder}", file=sys.stderr)
+                    say(f"waiting for another build in {folder}")
                     told = True
                 time.sleep(0.1)
         yield handle.fileno()

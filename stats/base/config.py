@@ -68,7 +68,7 @@ def load_config(path_or_name: str | Path, model: type[_Model]) -> _Model:
     named = plain.pop("tool", None)
     if named is not None and named not in list(CONFIG_KINDS):
         raise UserError(f"{path}: tool: choose from {', '.join(CONFIG_KINDS)}")
-    others = [named] if named is not None and named != _command_of(model) else []
+    others = [named] if named is not None and CONFIG_KINDS[named] != _kind_of(model) else []
     try:
         if not others:
             return model.model_validate_json(json.dumps(plain))
@@ -86,15 +86,20 @@ CONFIG_KINDS = {
     "micro-bench": "micro.bench.read_path.config:MicroConfig",
     "micro-bench instructions": "micro.bench.instructions.design:InstructionsConfig",
     "micro-bench contention": "micro.bench.contention.design:ContentionConfig",
-    "micro-bench counters or gemm-bench counters": "micro.counters.config:CountersConfig",
+    "micro-bench counters": "micro.counters.config:CountersConfig",
+    "gemm-bench counters": "micro.counters.config:CountersConfig",
     "gemm-bench": "gemm.ladder.config:GemmConfig",
     "gemm-bench explain stream": "gemm.explain.stream:StreamConfig",
 }
 
 
+def _kind_of(model: type[BaseModel]) -> str:
+    return f"{model.__module__}:{model.__name__}"
+
+
 def _command_of(model: type[BaseModel]) -> str:
-    name = f"{model.__module__}:{model.__name__}"
-    return next((command for command, kind in CONFIG_KINDS.items() if kind == name), model.__name__)
+    commands = [command for command, kind in CONFIG_KINDS.items() if kind == _kind_of(model)]
+    return " or ".join(commands) or model.__name__
 
 
 def _kinds_that_fit(plain: Mapping[str, Any], model: type[BaseModel]) -> list[str]:
@@ -104,7 +109,8 @@ def _kinds_that_fit(plain: Mapping[str, Any], model: type[BaseModel]) -> list[st
         module, _, name = kind.partition(":")
         known[command] = len(set(plain) & set(getattr(importlib.import_module(module), name).model_fields))
     most = max(known.values())
-    fits = known.get(_command_of(model), most) == most  # a model of no command is somebody's own
+    own = [known[command] for command, kind in CONFIG_KINDS.items() if kind == _kind_of(model)]
+    fits = not own or own[0] == most  # a model of no command is somebody's own
     return [] if fits else [command for command, count in known.items() if count == most]
 
 

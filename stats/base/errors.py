@@ -81,9 +81,20 @@ def run_module(module: str, prog_name: str) -> None:
     except ModuleNotFoundError as missing:
         if (missing.name or "").split(".")[0] in ("stats", "micro", "gemm"):
             raise
-        print(f"{prog_name}: {missing.name} is not installed; make bench, or pip install -e .", file=sys.stderr)
+        say(f"{prog_name}: {missing.name} is not installed; make bench, or pip install -e .")
         sys.exit(EXIT_BAD_INPUT)
     main()
+
+
+def say(line: str) -> None:
+    """A line on stderr: broken at the width of the terminal that shows it, one line in a pipe or a file."""
+    if sys.stderr.isatty():
+        from stats.base.tables import wrapped
+
+        with contextlib.suppress(ValueError, OSError):
+            columns = os.environ.get("COLUMNS", "")
+            line = wrapped(line, width=int(columns) if columns.isdigit() else os.get_terminal_size(2).columns)
+    print(line, file=sys.stderr, flush=True)
 
 
 def _ready_streams() -> None:
@@ -128,7 +139,7 @@ def _run(app: Callable[..., Any], prog_name: str) -> NoReturn:
         status = command.main(prog_name=prog_name, standalone_mode=False)
         sys.stdout.flush()
     except typer.Abort:
-        print(f"{prog_name}: interrupted", file=sys.stderr)
+        say(f"{prog_name}: interrupted")
         sys.exit(EXIT_INTERRUPTED)
     except typer.Exit as stop:
         status = stop.exit_code
@@ -137,16 +148,16 @@ def _run(app: Callable[..., Any], prog_name: str) -> NoReturn:
             print(error.format_message(), file=sys.stderr)
             sys.exit(EXIT_BAD_INPUT)
         path = error.ctx.command_path if error.ctx is not None else prog_name
-        print(f"{prog_name}: {' '.join(error.format_message().split())} (see {path} --help)", file=sys.stderr)
+        say(f"{prog_name}: {' '.join(error.format_message().split())} (see {path} --help)")
         sys.exit(EXIT_BAD_INPUT)
     except click_exception as error:
-        print(f"{prog_name}: {' '.join(error.format_message().split())}", file=sys.stderr)
+        say(f"{prog_name}: {' '.join(error.format_message().split())}")
         sys.exit(EXIT_BAD_INPUT)
     except BenchError as error:
-        print(f"{prog_name}: {' '.join(str(error).split())}", file=sys.stderr)
+        say(f"{prog_name}: {' '.join(str(error).split())}")
         sys.exit(error.exit_status)
     except KeyboardInterrupt:
-        print(f"{prog_name}: interrupted", file=sys.stderr)
+        say(f"{prog_name}: interrupted")
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         _reader_left()
@@ -155,12 +166,15 @@ def _run(app: Callable[..., Any], prog_name: str) -> NoReturn:
             _reader_left()
         raise
     except OSError as error:
-        if error.errno != errno.ENOSPC or error.filename is not None:
+        if error.filename is not None:  # a name that is too long, a link to itself: what no check before foresaw
+            say(f"{prog_name}: {error.filename}: {error.strerror}; choose another file or folder")
+            sys.exit(EXIT_BAD_INPUT)
+        if error.errno != errno.ENOSPC:
             raise
         with contextlib.suppress(OSError):
             sys.stdout.close()  # what is still in its buffer has no place, either
-        print(f"{prog_name}: stdout: cannot be written ({error.strerror}); make room", file=sys.stderr)
+        say(f"{prog_name}: stdout: cannot be written ({error.strerror}); make room")
         sys.exit(EXIT_BAD_INPUT)
     if status == EXIT_INTERRUPTED:  # what newer versions of typer make of Ctrl+C, without a word
-        print(f"{prog_name}: interrupted", file=sys.stderr)
+        say(f"{prog_name}: interrupted")
     sys.exit(status if isinstance(status, int) else 0)

@@ -61,7 +61,7 @@ def write_whole(path: Path, content: bytes) -> bool:
 def write_all(contents: Mapping[Path, bytes]) -> list[Path]:
     """Write files as ``write_whole`` does, none before all of them lie on the disk; the paths that changed.
 
-    Raises UserError when one cannot be written; all are then as they were before.
+    Raises UserError when one cannot be written: nothing has changed, unless a rename failed after others were done.
     """
     staged: dict[Path, str | None] = {}  # the temporary file; None for what is no regular file
     try:
@@ -98,7 +98,7 @@ def _staged(target: Path, content: bytes) -> str:
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask())
-    except OSError:
+    except BaseException:  # Ctrl+C, too
         os.unlink(temporary)
         raise
     return temporary

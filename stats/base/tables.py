@@ -152,11 +152,11 @@ def _terminal_width() -> int:
     return shutil.get_terminal_size((120, 24)).columns
 
 
-def wrapped(line: str, hang: int = 2) -> str:
+def wrapped(line: str, hang: int = 2, width: int | None = None) -> str:
     """A line of text broken at the terminal's width, what follows set ``hang`` columns further in than its start."""
     line = safe_text(line)
     start = len(line) - len(line.lstrip())
-    room = max(_terminal_width(), start + hang + 20)
+    room = max(width or _terminal_width(), start + hang + 20)
     return _filled(_bound(line), room, " " * (start + hang))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stats.base.errors import BenchError, UserError, choice
+from stats.base.errors import BenchError, UserError, choice, say
 from stats.base.safe_text import safe_lines, safe_text
 from stats.cli import options
 
@@ -48,7 +48,7 @@ def _sources(records: list[Path]) -> list[Source]:
 
 
 def _say(line: str) -> None:
-    print(f"bench-stats: {line}", file=sys.stderr)
+    say(f"bench-stats: {line}")
 
 
 def _need_accepted(sources: Sequence[Source]) -> None:

@@ -5,12 +5,12 @@ The trap: silence reads as "yes", so a hash whose files are not named is told ap
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from stats.base.errors import say
 from stats.base.tables import Format, told
 from stats.record.provenance import PACKAGE_ROOT, todays_file, todays_hash
 from stats.record.schema import Record
@@ -67,7 +67,8 @@ def marked(text: str, fmt: Format, read: Iterable[tuple[str, Freshness]]) -> str
             names.setdefault(state.line, []).append(name)
     lines = [f"{', '.join(dict.fromkeys(found))}: {line}" for line, found in names.items()]
     if fmt in ("csv", "json"):
-        sys.stderr.write("".join(f"{line}\n" for line in lines))
+        for line in lines:
+            say(line)
         return text
     end = "  \n" if fmt == "md" else "\n"
     return "".join(told(line, fmt) + end for line in lines) + ("\n" if lines else "") + text

@@ -50,11 +50,15 @@ _MOST_BYTES = 1 << 30  # a few kB of gzip can hold more than a machine has memor
 _Row = TypeVar("_Row", CellRow, SkipRow, ProcessRow)
 
 
+class _GivenTwiceError(ValueError):
+    """A key that stands twice in a mapping: JSON as such, and no record."""
+
+
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"key {quoted(next(key for key in keys if keys.count(key) > 1))} is given twice")
+        raise _GivenTwiceError(f"key {quoted(next(key for key in keys if keys.count(key) > 1))} is given twice")
     return found
 
 
@@ -152,23 +156,21 @@ _PARSERS: Mapping[str, Callable[[dict[str, Any]], CellRow | SkipRow | ProcessRow
 
 
 def _json(text: str) -> Any:
-    """The value of a line; raises ValueError in plain words."""
+    """The value of a line or a file; raises ValueError in plain words."""
+    text = text.strip()
     try:
         value, end = _DECODER.raw_decode(text)
-        if end == len(text):
-            return value
-    except json.JSONDecodeError:
-        pass  # may begin with white space; else the fault is named below
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    except ValueError as error:
-        if "given twice" in str(error):
-            raise
-        raise ValueError("an integer of thousands of digits, which nothing here takes") from None  # Python's own limit
-    try:
-        return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON at column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except _GivenTwiceError:
+        raise
+    except ValueError:  # Python's own limit
+        raise ValueError("an integer of thousands of digits, which nothing here takes") from None
+    if end != len(text):
+        raise ValueError(f"not JSON at column {end + 1}: extra data")
+    return value
 
 
 @contextmanager
@@ -196,9 +198,10 @@ def _parse_row(text: str) -> CellRow | SkipRow | ProcessRow:
 def _parse_header(path: Path, line: str) -> Header:
     try:
         raw = _json(line)
-    except ValueError as error:
-        what = str(error) if "given twice" in str(error) else "not JSON, so not a record"
-        raise UserError(f"{path}:1: {what}; {_REMEDY}") from None
+    except _GivenTwiceError as error:
+        raise UserError(f"{path}:1: {error}; {_REMEDY}") from None
+    except ValueError:
+        raise UserError(f"{path}:1: not JSON, so not a record; {_REMEDY}") from None
     if not isinstance(raw, dict) or raw.get("kind") != "header":
         raise UserError(f"{path}:1: no header, so not a record; {_REMEDY}")
     version = raw.get("schema_version")

@@ -186,3 +186,12 @@ def test_a_terminal_without_the_sign_gets_another() -> None:
     done = _shell("", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("? a line\n")
+
+
+@pytest.mark.parametrize("command", ["compare {}", "show {}", "report README.md --html {}", "plot README.md --out {}"])
+def test_a_name_that_no_file_can_have_is_one_line(command: str) -> None:
+    line = [sys.executable, "-m", "stats", *command.format("x" * 300).split()]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert "File name too long" in done.stderr
