@@ -41,12 +41,12 @@ def reasons(marker: str) -> list[str]:
 @pytest.mark.parametrize(
     ("marker", "place", "lacks", "reason"),
     [
-        ("gpu", "conftest.cuda_device_count", lambda: 0, "no CUDA device here"),
+        ("gpu", "tests.conftest.cuda_device_count", lambda: 0, "no CUDA device here"),
         ("gpu", "importlib.util.find_spec", lambda _: None, "torch is not installed"),
         ("torch", "importlib.util.find_spec", lambda _: None, "torch is not installed"),
-        ("cuda_build", "conftest.disassembler", no("nvdisasm"), "nvdisasm: not found"),
+        ("cuda_build", "tests.conftest.disassembler", no("nvdisasm"), "nvdisasm: not found"),
         *(
-            (marker, f"conftest.{name}", no(name), f"{name}: not found")
+            (marker, f"tests.conftest.{name}", no(name), f"{name}: not found")
             for marker in ("gpu", "cuda_build")
             for name in ("find_toolkit", "find_host_compiler")
         ),
@@ -55,10 +55,10 @@ def reasons(marker: str) -> list[str]:
 def test_a_test_is_skipped_by_the_name_of_what_is_missing(
     marker: str, place: str, lacks: Any, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("conftest.cuda_device_count", lambda: 1)
+    monkeypatch.setattr("tests.conftest.cuda_device_count", lambda: 1)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: True)
     for name in ("find_toolkit", "find_host_compiler", "disassembler"):
-        monkeypatch.setattr(f"conftest.{name}", lambda *_: None)
+        monkeypatch.setattr(f"tests.conftest.{name}", lambda *_: None)
     assert reasons(marker) == []
     conftest._missing.cache_clear()
     monkeypatch.setattr(place, lacks)

@@ -133,11 +133,11 @@ def test_the_check_command_says_what_failed(gpu: Gpu, capsys: pytest.CaptureFixt
 
     options: dict[str, Any] = {"variants": "A1,A3", "dtype": "bf16", "shape": ["128x128x32"], "device": 0}
     check(**options, seed=1, broken=None)
-    assert ": 0 failures; largest error relative to cuBLAS's 1.0000" in capsys.readouterr().out
+    assert ": 0 failures; largest error relative to cuBLAS's 1.0000" in " ".join(capsys.readouterr().out.split())
     gpu.faults.wrong_read = True
     with pytest.raises(BenchError, match=r"^\d+ of \d+ checks failed$"):
         check(**options, seed=None, broken="swapped-registers")
-    assert "FAIL A1 at 128x128x32" in capsys.readouterr().out
+    assert "FAIL A1 at 128x128x32" in " ".join(capsys.readouterr().out.split())
 
 
 def test_what_the_sanitizer_watches_runs_every_stage(gpu: Gpu, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
