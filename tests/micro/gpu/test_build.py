@@ -137,7 +137,7 @@ def test_what_a_killed_build_left_is_made_again(tmp_path: Path, monkeypatch: pyt
     folder = first.path.parent
     (folder / "complete").unlink()
     (folder / ".ninja_log").unlink()  # written when a command has ended
-    for torn in (folder / "tiny.o", first.path):
+    for torn in (folder / "0-tiny.o", first.path):
         torn.write_bytes(torn.read_bytes()[:100])
     again = build_library("tiny", [source], archs=[80])
     assert not again.cached
